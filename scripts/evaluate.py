@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from fairseq import tasks
 from fairseq.data import data_utils
-from lib.command_line import UserError, argument_parser, positive, script, whole
+from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES, TASKS, head_of
 from lib.files import RESULT, atomic, check_absent, reading, write_json, write_lines, write_result
 from lib.run.predictions import write_results
@@ -169,8 +169,6 @@ def main(argv: list[str] | None = None) -> None:
     add("--overwrite", action="store_true", help="replace an existing result")
     add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
-    n_best = "SQuAD: answers in nbest_predictions (default: 20)"
-    add("--n-best", type=whole(1, 1000), default=20, metavar="N", help=n_best)
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
@@ -181,9 +179,7 @@ def main(argv: list[str] | None = None) -> None:
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
-        task.n_best = args.n_best
-    elif threshold:
-        raise UserError(f"--threshold {args.threshold:g}: {args.checkpoint} is not of SQuAD")
+        task.n_best = 20  # answers in nbest_predictions.json
     outputs = {}
     for split in args.split:
         with reading(args.data / split):

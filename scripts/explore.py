@@ -24,7 +24,7 @@ def percent(p: float) -> str:
 
 
 def describe(graph) -> str:
-    """The text that the terminal shows."""
+    """Returns the text that the terminal shows."""
     exactly = f"{graph.masks} token{'s' * (graph.masks > 1)}"
     lines = [
         graph.text,

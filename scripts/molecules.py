@@ -36,13 +36,11 @@ REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
 
 
 def output_of(args: argparse.Namespace) -> Path:
-    """``args.output``, or a file named after the molecules; its folder is made. Raises UserError if it is the
-    input, or exists and is not to be overwritten."""
+    """Returns ``args.output``, or a file named after the molecules; its folder is made. Raises
+    FileExistsError if it exists and is not to be overwritten."""
     path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
-    if output.resolve() == args.molecules.resolve():
-        raise UserError(f"--output {output} is the file of the molecules: choose another")
     check_absent(output, args.overwrite)
     output.parent.mkdir(parents=True, exist_ok=True)
     return output

@@ -11,14 +11,14 @@ VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
 
 
 def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
-    """A point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
+    """Draws a point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
     error = standard_error(exlm, mlm)
     alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
     axes.errorbar(x, exlm.centre - mlm.centre, **alone, **style)
 
 
 def gap_figure(figure: Figure) -> None:
-    """ExLM's bits less the MLM's over the tokens seen, at p = 15%; hollow: one seed."""
+    """Draws ExLM's bits less the MLM's over the tokens seen, at p = 15%; hollow: one seed."""
     axes = figure.add_subplot(xlabel="tokens seen, million", ylabel="ExLM - MLM, bits", xscale="log")
     data = read("pretraining").query("use == 'result' and flags == ''")
     for i, (corpus, k) in enumerate([("molecules", 2), ("molecules", 4), ("text", 2), ("text", 4)]):
@@ -37,15 +37,15 @@ def gap_figure(figure: Figure) -> None:
 
 
 def figure5(figure: Figure) -> None:
-    """The paper's entropies and ours, on one colour scale."""
+    """Draws the paper's entropies and ours, on one colour scale."""
     titles = ("the paper, text", "ours, molecules")
     for axes, title, cells in zip(figure.subplots(1, 2), titles, entropies().values(), strict=True):
         fill(axes, cells, f"{title}: entropy, bits", 2, vmin=0, vmax=9)
 
 
 def states_figure(figure: Figure) -> None:
-    """Joint bits less the shortest MLM's over FLOPs, a panel for each corpus and p; error bars are standard
-    deviations."""
+    """Draws joint bits less the shortest MLM's over FLOPs, a panel for each corpus and p; error bars are
+    standard deviations."""
     data = pd.concat([read("states").assign(corpus="molecules"), read("states_text").assign(corpus="text")])
     data = data[~data["label"].str.contains(VARIANTS)]
     colours = dict(zip(data[data.k > 1]["label"].unique(), COLOURS, strict=False))
@@ -77,7 +77,7 @@ def states_figure(figure: Figure) -> None:
 
 
 def passes_figure(figure: Figure) -> None:
-    """Joint bits and valid fillings over passes, a column for each masking probability."""
+    """Draws joint bits and valid fillings over passes, a column for each masking probability."""
     data, counts = (
         by_passes().query("setting != 'one mask' and group == group.iloc[-1]"),
         ["1", "2", "3", "4", "one by one"],
@@ -112,7 +112,7 @@ def passes_figure(figure: Figure) -> None:
 
 
 def scale_figure(figure: Figure) -> None:
-    """ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
+    """Draws ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
     data = sizes()
     panels = figure.subplots(1, data["p"].nunique(), sharey=True)
     for axes, (p, part) in zip(panels, data.groupby("p"), strict=True):
@@ -133,7 +133,7 @@ def scale_figure(figure: Figure) -> None:
 
 
 def divergence_figure(figure: Figure) -> None:
-    """What a lattice gains by dependence over how much its states differed at first."""
+    """Draws what a lattice gains by dependence over how much its states differed at first."""
     axes = figure.add_subplot(xscale="log", ylabel="gain by dependence, bits")
     axes.set_xlabel("divergence of a mask's states when training begins, bits")
     data = read("divergence")
@@ -143,7 +143,7 @@ def divergence_figure(figure: Figure) -> None:
 
 
 def quickstart_figure() -> Figure:
-    """Joint bits of the quickstart's models over updates."""
+    """Returns joint bits of the quickstart's models over updates."""
     values = {}
     for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
         values.setdefault(QUICKSTART[name], {})[updates] = mean(part, "joint")

@@ -39,7 +39,7 @@ REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
 def pretraining() -> pd.DataFrame:
-    """Bits per masked token, less the MLM's and less ExLM's of the same k, and other measures."""
+    """Returns bits per masked token, less the MLM's and less ExLM's of the same k, and other measures."""
     rows, data = [], read("pretraining").query("use == 'result'")
     data = data[~data["flags"].str.contains(REMOVED)]
     for name, part in data.groupby("experiment", sort=False):
@@ -58,7 +58,7 @@ def pretraining() -> pd.DataFrame:
 
 
 def plateau() -> pd.DataFrame:
-    """When trainings of 800 updates left the unigram plateau, over all rates and seeds."""
+    """Returns when trainings of 800 updates left the unigram plateau, over all rates and seeds."""
     data, rows = read("plateau").query("updates == 800").drop_duplicates(), []
     labels = {run.name: run.label for target in ("graphs", "states") for run in targets()[target].runs}
     for (p, name), part in data.groupby(["p", "name"]):
@@ -71,7 +71,7 @@ def plateau() -> pd.DataFrame:
 
 
 def finetuning() -> pd.DataFrame:
-    """Scores, and in brackets the difference from the MLM of the same pre-training."""
+    """Returns scores, and in brackets the difference from the MLM of the same pre-training."""
     data, rows = read("finetuning").rename(columns={"sd": "score_sd"}), []
     for (pretraining, model), part in data.groupby(["pretraining", "model"], sort=False):
         mlm, row = data.query("pretraining == @pretraining and model == 'MLM'"), [pretraining, model]
@@ -84,7 +84,7 @@ def finetuning() -> pd.DataFrame:
 
 
 def variance() -> pd.DataFrame:
-    """What p^k and p explain of the entropies of figure 5."""
+    """Returns what p^k and p explain of the entropies of figure 5."""
     rows = []
     for name, values in entropies().items():
         data = pd.DataFrame([(round(p**k, 2), p, value) for (k, p), value in values.items()])
@@ -97,7 +97,7 @@ def variance() -> pd.DataFrame:
 
 
 def pretrained() -> pd.DataFrame:
-    """The models in pretrained/ on validation molecules; ± is the standard error over molecules."""
+    """Returns the models in pretrained/ on validation molecules; ± is the standard error over molecules."""
     data, names = read("pretrained"), {"exlm": "ExLM", "mlm": "MLM", "mlm_flops": "MLM of as many FLOPs"}
     rows = data[["measure"]].copy()
     for column in names.keys() & data.columns:
@@ -107,7 +107,7 @@ def pretrained() -> pd.DataFrame:
 
 
 def passes() -> pd.DataFrame:
-    """Each model's joint bits and valid fillings, by masking probability and passes, over seeds."""
+    """Returns each model's joint bits and valid fillings, by masking probability and passes, over seeds."""
     rows = []
     for keys, one in by_passes().groupby(["group", "label", "setting", "passes"], sort=False):
         row = dict(zip(("models", "model", "masked", "passes"), keys, strict=True)) | {"seeds": f"{len(one)}"}
@@ -120,7 +120,8 @@ def passes() -> pd.DataFrame:
 
 
 def few_and_many() -> pd.DataFrame:
-    """Each model's size and cost, and its joint bits with one mask and with many, in one pass and more."""
+    """Returns each model's size and cost, and its joint bits with one mask and with many, in one pass and
+    more."""
     rows, data = [], by_passes()
     for (group, label), one in data.groupby(["group", "label"], sort=False):
         mlm = data[(data["group"] == group) & (data["k"] == 1)]
@@ -141,7 +142,7 @@ def few_and_many() -> pd.DataFrame:
 
 
 def scale_leads() -> pd.DataFrame:
-    """Each model's lead after the same updates, by p and width."""
+    """Returns each model's lead after the same updates, by p and width."""
     data = sizes().query("label != 'local, k = 4'")
     table = leads(data, "setting").query("model != 'MLM'")
     table = table.pivot(index="model", columns="setting", values="lead, same updates")
@@ -149,8 +150,8 @@ def scale_leads() -> pd.DataFrame:
 
 
 def molecule_leads() -> pd.DataFrame:
-    """Each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p; ** if it
-    is significant by Holm's method among all of them."""
+    """Returns each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p;
+    ** if it is significant by Holm's method among all of them."""
     single = read("single_molecules").query("(k == 1 or updates == 2000) and not label.str.contains('norm')")
     blocks = read("states").query("k == 1 or (updates == 800 and label in @IN_BLOCKS)").replace(IN_BLOCKS)
     parts = {"in blocks": blocks, "single": single}
@@ -202,7 +203,7 @@ FIGURES = {  # file: function, width and height
 
 
 def filled_in(page: str) -> str:
-    """A page with its tables as the CSV files have them."""
+    """Returns a page with its tables as the CSV files have them."""
     return BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", page)
 
 

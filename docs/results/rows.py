@@ -21,7 +21,7 @@ def read(name: str) -> pd.DataFrame:
 
 
 def mean(rows: pd.DataFrame, column: str) -> Value | None:
-    """Over seeds: of rows of one seed each, or of one row that is itself a mean."""
+    """Returns the mean over seeds: of rows of one seed each, or of one row that is itself a mean."""
     if len(rows) == 1 and f"{column}_sd" in rows and rows[column].notna().all():
         row = rows.iloc[0]
         return of_summary(row[column], row[f"{column}_sd"], len(row["seeds"].split()))
@@ -29,14 +29,14 @@ def mean(rows: pd.DataFrame, column: str) -> Value | None:
 
 
 def entropies() -> dict[str, dict[tuple[int, float], float]]:
-    """Figure 5: (k, p) -> entropy in bits, the paper's and ours."""
+    """Returns figure 5: (k, p) -> entropy in bits, the paper's and ours."""
     ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
     return {"the paper": papers, "ours": ours}
 
 
 def sizes() -> pd.DataFrame:
-    """The runs of three sizes: those of scale.csv, and of states.csv their like of width 128."""
+    """Returns the runs of three sizes: those of scale.csv, and of states.csv their like of width 128."""
     scale = read("scale")
     base = read("states").query("updates == 800 and label in @scale.label and p in @scale.p")
     data = pd.concat([scale, base.assign(width=128)]).sort_values(["p", "width"], kind="stable")
@@ -44,6 +44,6 @@ def sizes() -> pd.DataFrame:
 
 
 def by_passes() -> pd.DataFrame:
-    """Runs of passes.csv with ``setting``, the masking probability of the measure, as a text."""
+    """Returns the runs of passes.csv with ``setting``, the masking probability of the measure, as a text."""
     data = read("passes").assign(passes=lambda rows: rows["passes"].replace("each", "one by one"))
     return data.assign(setting=data["mask_prob"].map(lambda p: "one mask" if p < 0.01 else percent(p)))

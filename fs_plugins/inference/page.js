@@ -267,7 +267,3 @@ drawSentence();
 drawStates(byId("drawing"));
 drawDecodings();
 lightPath(graph.best || graph.best_free, document.querySelector("button.decoding"));
-if (parent !== window) { // in a frame, whose owner cannot see how high this page is
-  document.body.classList.add("framed");
-  new ResizeObserver(() => parent.postMessage({ pageHeight: document.documentElement.offsetHeight }, "*")).observe(document.body);
-}

@@ -55,7 +55,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
-    """match [B, M, L], links [B, L, L], node lengths and target lengths [B]."""
+    """Returns match [B, M, L], links [B, L, L], node lengths and target lengths [B]."""
     generator = torch.Generator().manual_seed(1)
     match = -5 * torch.rand(B, M, L, generator=generator)
     later = torch.ones(L, L, dtype=torch.bool).triu(1)
@@ -65,7 +65,7 @@ def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
 
 
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
-    """What is timed, by name."""
+    """Returns what is timed, by name."""
     match, links, *lengths = inputs
     leaves = [tensor.detach().requires_grad_() for tensor in (match, links)]
 
@@ -84,7 +84,7 @@ def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[st
 
 
 def as_graph(function: Callable[[], object]) -> Callable[[], object]:
-    """The function's kernels, GRAPH_CALLS times, as one CUDA graph, to be launched at once."""
+    """Returns the function's kernels, GRAPH_CALLS times, as one CUDA graph, to be launched at once."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -99,7 +99,7 @@ def as_graph(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -> list[dict[str, str]]:
-    """Rows of the table for a shape and a dtype, one an implementation; times in ms."""
+    """Returns rows of the table for a shape and a dtype, one an implementation; times in ms."""
     match, links, *lengths = (tensor.to(args.device) for tensor in random_graphs(*shape))
     inputs = match.to(DTYPES[dtype]), links.to(DTYPES[dtype]), *lengths
     passes = {name: make_passes(implementation, inputs) for name, implementation in IMPLEMENTATIONS.items()}

@@ -70,7 +70,7 @@ def make_dictionary(size: int):
 
 
 def make_batch(args: argparse.Namespace, dictionary) -> dict:
-    """A batch of random words between <s> and </s>, masked as the masked_lm task masks them."""
+    """Returns a batch of random words between <s> and </s>, masked as the masked_lm task masks them."""
     from fairseq.data import MaskTokensDataset
 
     generator = torch.Generator().manual_seed(1)
@@ -100,7 +100,7 @@ def build_model(args: argparse.Namespace, arch: str, task, **overrides):
 
 
 def step(model, criterion, batch: dict) -> float:
-    """A forward and backward pass; returns the loss."""
+    """Runs a forward and backward pass; returns the loss."""
     model.zero_grad(set_to_none=True)
     torch.manual_seed(7)
     loss, sample_size, _ = criterion(model, batch)
@@ -119,7 +119,7 @@ class Step:
 
 
 def make_steps(args: argparse.Namespace) -> dict[str, Step]:
-    """The steps that are measured, by name; the baseline's first."""
+    """Returns the steps that are measured, by name; the baseline's first."""
     from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
     import fs_plugins  # noqa: F401  (registers models and criteria)
@@ -160,7 +160,7 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
 
 
 def kernels(run: Callable) -> tuple[float, int]:
-    """The time of a step's kernels on the GPU in ms, and their number."""
+    """Returns the time of a step's kernels on the GPU in ms, and their number."""
     torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         run()
@@ -170,7 +170,7 @@ def kernels(run: Callable) -> tuple[float, int]:
 
 
 def peak_bytes(model: torch.nn.Module, run: Callable, device: str) -> int:
-    """Parameters and the most that a step has allocated at a time, its gradients among it."""
+    """Returns parameters and the most that a step has allocated at a time, its gradients among it."""
     model.zero_grad(set_to_none=True)
     allocated = peak_of_allocations(run, device)
     model.zero_grad(set_to_none=True)

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 
 def print_head(script: str, argv: list[str] | None, device: str, note: str) -> None:
-    """The day, the machine, the command and what stands in the table below."""
+    """Prints the day, the machine, the command and what stands in the table below."""
     machine = torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine()
     print(f"{date.today()}, {machine}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     words = sys.argv[1:] if argv is None else argv
@@ -23,7 +23,7 @@ def print_head(script: str, argv: list[str] | None, device: str, note: str) -> N
 
 
 def peak_of_allocations(function, device: str = "cpu") -> int:
-    """The most bytes of tensors that were alive at a time of those that the call allocated there."""
+    """Returns the most bytes of tensors that were alive at a time of those that the call allocated there."""
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
@@ -70,7 +70,7 @@ class OperatorCounter(TorchDispatchMode):
 
 
 def size_in_memory(value) -> int:
-    """Bytes of a tensor's elements, each once where it is expanded; 0 of what is no tensor."""
+    """Returns the bytes of a tensor's elements, each once where it is expanded; 0 of what is no tensor."""
     if not isinstance(value, Tensor):
         return 0
     sizes = zip(value.shape, value.stride(), strict=True)

@@ -120,15 +120,6 @@ class Flags(dict[str, tuple[str, ...]]):
             return cls.read(path.parent / words[0][1:]) | cls.of(words[1:])
         return cls.of(words)
 
-    @classmethod
-    def named(cls, what: str, name: str, folder: Path) -> Self:
-        """Returns the flags of FOLDER/NAME.flags. Raises UserError if there is none; names those that there
-        are."""
-        known = sorted(path.stem for path in folder.glob("*.flags"))
-        if name not in known:
-            raise UserError(f"unknown {what} '{name}': choose one of {', '.join(known)}")
-        return cls.read(folder / f"{name}.flags")
-
     def __or__(self, other: dict) -> Self:
         return Flags({**self, **other})
 

@@ -126,7 +126,6 @@ def test_what_is_refused(checkpoint, data, corpus, tmp_path, refused):
     of_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
     tasks = [({**GLUE, "_name": name}, name) for name in ("masked_lm", "sentence_prediction", "translation")]
     for words, named in (
-        ((model, data, "--threshold", "1"), "--threshold 1"),
         ((model, data, "--split", "test"), "test"),
         ((checkpoint({**GLUE, "num_classes": 2}), data), "2 classes"),
         ((model, other), "3 classes"),

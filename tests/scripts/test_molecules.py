@@ -90,7 +90,6 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     call("embed", path, stream)  # beside the molecules
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
-    assert "--output" in refused(script.main, "embed", path, stream, "--output", stream, "--device", "cpu")
 
 
 @pytest.mark.slow

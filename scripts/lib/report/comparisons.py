@@ -19,7 +19,7 @@ COLUMNS += ("states", "second_state", "divergence", "own_share")
 
 
 def wide(study: Study, target: Target) -> pd.DataFrame:
-    """A row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
+    """Returns a row for each pre-training that counts: the run, seed, learning rate, FLOPs, and COLUMNS."""
     parts, first = [], ("lr", "updates", "flops")
     for run in target.runs:
         last = {key: study.last(run, key).set_index("seed") for key in (*first, *COLUMNS)}
@@ -32,8 +32,8 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
 
 
 def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
-    """The MLM's bits at a number of FLOPs, for each seed, between its lengths of training, or half a percent
-    beyond the longest; None elsewhere."""
+    """Returns the MLM's bits at a number of FLOPs, for each seed, between its lengths of training, or half a
+    percent beyond the longest; None elsewhere."""
     bits = []
     for _, runs in mlm.groupby("seed"):
         points = runs.dropna(subset=["flops", column]).sort_values("flops")
@@ -44,9 +44,9 @@ def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
 
 
 def leads(data: pd.DataFrame, by: str = "p", compare: Callable = difference) -> pd.DataFrame:
-    """Each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same FLOPs,
-    among models that agree in the column ``by``; ``data`` is as of :func:`wide`. What stands for a lead is
-    ``compare`` of the MLM's bits and the model's."""
+    """Returns each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same
+    FLOPs, among models that agree in the column ``by``; ``data`` is as of :func:`wide`. What stands for a
+    lead is ``compare`` of the MLM's bits and the model's."""
     rows, shown = [], [column for column in COLUMNS if column in data]
     bits = shown[0]
     for group, part in data.groupby(by, sort=False):
@@ -74,7 +74,7 @@ def leads(data: pd.DataFrame, by: str = "p", compare: Callable = difference) -> 
 
 
 def rates(study: Study, target: Target) -> pd.DataFrame:
-    """Bits by learning rate, of the seed that chose."""
+    """Returns bits by learning rate, of the seed that chose."""
     rows = []
     for run in target.runs:
         scores = study.rates.get(run.name, {}).get("scores", {})
@@ -83,9 +83,9 @@ def rates(study: Study, target: Target) -> pd.DataFrame:
     return pd.DataFrame(rows).fillna("")
 
 
-def add_comparison(page: Page, study: Study, target: Target, place: str) -> None:
-    """The learning rates, the table and the pictures of a comparison, whose names begin with ``place``;
-    writes its frame to OUTPUT/NAME.csv."""
+def add_comparison(page: Page, study: Study, target: Target) -> None:
+    """Adds the learning rates, the table and the pictures of a comparison; writes its frame to
+    OUTPUT/NAME.csv."""
     data = wide(study, target)
     if not (bits := next((column for column in COLUMNS if column in data), None)):
         return page.text("There are no results yet.")
@@ -102,6 +102,6 @@ def add_comparison(page: Page, study: Study, target: Target, place: str) -> None
                 values.setdefault("MLM" if k == 1 else label, {})[runs["flops"].mean()] = value
         about = {"xscale": "log", "title": f"p = {figures.percent(p)}", "better": "lower"}
         figure = figures.lines(values, NUMBERS[bits].title, "FLOPs of training", **about)
-        page.picture(f"{place}-flops-p{p:g}", figure)
+        page.picture(f"{target.name}-flops-p{p:g}", figure)
     for key in target.numbers:
-        add_curves(page, study, target, key, f"{place}-{key}")
+        add_curves(page, study, target, key)

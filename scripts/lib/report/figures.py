@@ -26,7 +26,7 @@ def percent(p: float) -> str:
 
 
 def picture(figure: Figure, form: str = "png") -> bytes:
-    """The content of a file, ``png`` or ``svg``."""
+    """Returns the content of a file, ``png`` or ``svg``."""
     file = io.BytesIO()
     changing = {"Software": None} if form == "png" else {"Date": None}
     figure.savefig(file, format=form, dpi=DPI, metadata=changing)
@@ -38,14 +38,14 @@ def _axes(height: float, about: str) -> Axes:
 
 
 def heatmap(cells: Cells, title: str, digits: int) -> Figure:
-    """Values by k and p, coloured by value; grey where nothing was measured."""
+    """Returns values by k and p, coloured by value; grey where nothing was measured."""
     axes = _axes(0.55 * len({k for k, _ in cells}) + 0.9, title)
     fill(axes, cells, title, digits)
     return axes.figure
 
 
 def fill(axes: Axes, cells: Cells, title: str, digits: int, **ends: float) -> None:
-    """A heatmap, with ``vmin`` and ``vmax`` of its colours if they are given."""
+    """Draws a heatmap, with ``vmin`` and ``vmax`` of its colours if they are given."""
     grid = pd.Series(cells, dtype=float).unstack()
     colours = colormaps["YlOrRd"].with_extremes(bad="0.85")
     axes.imshow(grid, colours, aspect="auto", alpha=0.7, **ends)
@@ -68,8 +68,8 @@ def lines(
     title: str = "",
     better: str = "",
 ) -> Figure:
-    """Values over numbers, a line per label and a band over seeds; the first is the baseline. ``better`` is
-    ``lower`` or ``higher``."""
+    """Returns values over numbers, a line per label and a band over seeds; the first is the baseline.
+    ``better`` is ``lower`` or ``higher``."""
     axes, handles = _axes(4.0, ", ".join(filter(None, (quantity, title)))), {}
     for i, (label, by_x) in enumerate(values.items()):
         if not by_x:
@@ -96,7 +96,7 @@ def lines(
 
 
 def _name_ends(axes: Axes, handles: Mapping[str, Line2D]) -> None:
-    """Labels beside the ends of their lines, moved up where they would touch."""
+    """Writes labels beside the ends of their lines, moved up where they would touch."""
     low, high = axes.get_ylim()
     height, below = 0.055 * (high - low), -np.inf
     for label, line in sorted(handles.items(), key=lambda item: item[1].get_ydata()[-1]):

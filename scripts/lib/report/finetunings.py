@@ -7,13 +7,13 @@ import statistics
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError
 from lib.data.glue_tasks import TASKS, Point, points_of
 from lib.data.moleculenet import KNOWN
 from lib.files import CONFIGS, RESULT
 from lib.report.page import Page
 from lib.report.study import DAMAGED, HALVES, read
 from lib.report.tables import over_seeds, text
+from lib.workflow.plan import SEEDS
 from lib.workflow.runs import targets
 
 COLUMNS = ("model", "path", "table", "task", "seed", "expected")
@@ -26,12 +26,12 @@ SQUAD, QUESTIONS = {"exact": "EM", "f1": "F1"}, 11_873  # of SQuAD 2.0's develop
 
 
 def title(task: str) -> str:
-    """The paper's name of a set of MoleculeNet; all others as they are."""
+    """Returns the paper's name of a set of MoleculeNet; all others as they are."""
     return KNOWN[task].title if task in KNOWN else task
 
 
 def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
-    """A row for each fine-tuning or baseline below a model's folder, with COLUMNS.
+    """Returns a row for each fine-tuning or baseline below a model's folder, with COLUMNS.
 
     Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``,
     ``F1`` or ``BBBP``; in percent, but of a regression.
@@ -41,9 +41,6 @@ def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             about = {"model": name, "path": path, "task": content["task"], "seed": int(content["seed"])}
-            if content["task"] not in TASKS and content["metric"] not in SQUAD and "kind" not in content:
-                problems.append(f"{path} is of {content['task']}, which no table has")
-                continue
             rows.append({**about, **(_molecules if "kind" in content else _texts)(content)})
         except DAMAGED as error:
             problems.append(f"{path} is damaged: {error!r}")
@@ -52,7 +49,7 @@ def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
 
 
 def _texts(content: dict) -> dict:
-    """Of GLUE or SQuAD."""
+    """Returns the columns of a result on GLUE or SQuAD."""
     task, metrics, manifest = content["task"], content["metrics"], content["manifest"]
     point = Point(**{key: str(value) for key, value in manifest["settings"]["point"].items()}).key
     row = {"table": "table3", "point": point, "score": float(metrics["valid"][content["metric"]])}
@@ -68,7 +65,7 @@ def _texts(content: dict) -> dict:
 
 
 def _molecules(content: dict) -> dict:
-    """Of MoleculeNet; a metric that cannot be computed is not there."""
+    """Returns the columns of a result on MoleculeNet; a metric that cannot be computed is not there."""
     test, regression = content["metrics"]["test"], content["kind"] == "regression"
     table = {"classification": "table1", "regression": "regressions"}.get(content["kind"], "multiclass")
     row = {"table": table, "point": "", "test": test.get("rows_sha256")}
@@ -78,16 +75,8 @@ def _molecules(content: dict) -> dict:
 
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
-    """The results that count: of several points of a task's grid, the one that is best with the seed that
-    most points have. Raises UserError if two are of one model, task, point and seed."""
-    keys = ["model", "task", "point", "seed"]
-    same = results[results.duplicated(keys, keep=False)].sort_values(keys)
-    if len(same):
-        left, right = same.iloc[:2].to_dict("records")
-        raise UserError(
-            f"{left['model']}: seed {left['seed']} of {left['task']} is in {left['path'].parent} and in "
-            f"{right['path'].parent}: give the folder of a single model, and its name as NAME=DIR"
-        )
+    """Returns the results that count: of several points of a task's grid, those of the point that is best
+    with the seed that most points have."""
     parts = []
     for _, part in results.groupby(["model", "task"], sort=False):
         if part["point"].nunique() > 1:
@@ -98,28 +87,25 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def add_tables(
-    page: Page, models: list[tuple[str, Path, int]], grid: list | None, problems: list[str]
-) -> None:
-    """Tables 1 and 3, and those of OWN, as far as there are results. Raises UserError if a folder holds
-    no results, or two are of one model, task and seed.
+def add_tables(page: Page, output: Path, settings: dict, problems: list[str]) -> None:
+    """Adds tables 1 and 3, and those of OWN, as far as a folder of the workflow has results."""
+    labels = {run.name: run.label for target in targets().values() for run in target.runs}
+    results = []
+    for folder in sorted(output.glob("table[13]/*")):
+        expected = settings.get("finetune_seeds") or SEEDS[folder.parent.name]
+        found = finetunings(labels.get(folder.name, folder.name), folder, problems)
+        results.append(found.assign(expected=len(expected)))
+    for table, part in pd.concat(results, ignore_index=True).groupby("table") if results else ():
+        add_table(page, table, part, settings.get("fixed", {}).get("grid", ["table11", {}])[:2])
+
+
+def add_table(page: Page, name: str, every: pd.DataFrame, grid: list) -> None:
+    """Adds table 1, one of OWN like it, or table 3: a row a model.
 
     Args:
-        models: name, folder and how many seeds are expected of each; 0 for a folder of results by hand.
-        grid: table 3's settings ``grid`` and ``only``, if they are known.
+        every: the results, of :func:`finetunings`, with ``expected`` seeds.
+        grid: table 3's settings ``grid`` and ``point``.
     """
-    results = []
-    for name, path, expected in models:
-        results.append(finetunings(name, path, problems).assign(expected=expected))
-        if results[-1].empty and not (expected or problems):
-            raise UserError(f"{path} holds no results: give a folder of the workflow, or of fine-tunings")
-    for table, part in pd.concat(results, ignore_index=True).groupby("table") if results else ():
-        add_table(page, table, part, grid)
-
-
-def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = None) -> None:
-    """Table 1, one of OWN like it, or table 3: a row a model; ``every`` has the results, of
-    :func:`finetunings`, with ``expected`` seeds."""
     results, of_table3 = chosen(every), name == "table3"
     theirs = pd.DataFrame()
     if name not in OWN:
@@ -135,8 +121,7 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list | None = No
         cells, ours = {}, {}
         for column in (column for column in order if column in part and part[column].notna().any()):
             scored = part[part[column].notna()]
-            expected = part["expected"].iloc[0] or (0 if of_table3 else results["seed"].nunique())
-            ours[column] = over_seeds(scored[column], expected, of_table3)
+            ours[column] = over_seeds(scored[column], part["expected"].iloc[0], of_table3)
             cells[column] = ours[column].text(_decimals(ours[column].centre) if name == "regressions" else 1)
             cells[column] += _marks(scored, every, grid) if of_table3 else ""
         centres = [ours[column].centre for column in averaged if column in ours]
@@ -158,17 +143,17 @@ def _decimals(error: float) -> int:
     return max(3, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
 
-def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list | None) -> str:
-    """What follows a cell of table 3."""
+def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list) -> str:
+    """Returns what follows a cell of table 3."""
     marks = ("" if part["whole"].all() else "†") + ("‡" if part["from_mnli"].any() else "")
     model, task = part["model"].iloc[0], part["task"].iloc[0]
     points = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
-    asked = len(points_of(task, *grid)) if grid else points
+    asked = len(points_of(task, *grid))
     return marks + (f" ({points} of {asked} points)" if points < asked else "")
 
 
 def _remarks(results: pd.DataFrame) -> list[str]:
-    """What keeps the numbers of a set of molecules from being compared."""
+    """Returns what keeps the numbers of a set of molecules from being compared."""
     remarks = []
     for row in results[(results["split"] == "random") & results["task"].isin(KNOWN)].itertuples():
         which = f"{row.model}, {row.task}, seed {row.seed}"
@@ -181,7 +166,7 @@ def _remarks(results: pd.DataFrame) -> list[str]:
 
 
 def add_table9(page: Page, folders: dict[str, str], problems: list[str]) -> None:
-    """The sets of MoleculeNet as prepare_moleculenet.py made them (set -> folder), beside the paper's."""
+    """Adds the sets of MoleculeNet as they were prepared (set -> folder), beside the paper's."""
     rows = []
     for paper in pd.read_csv(CONFIGS / "paper" / "table9.csv").itertuples():
         ours = read(Path(folders[paper.set], "molecules.json"), problems) if paper.set in folders else {}

@@ -7,13 +7,12 @@ from html import escape
 from pathlib import Path
 
 import pandas as pd
-from lib.files import ROOT, atomic
+from lib.files import atomic
 from lib.report import figures
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
-GLOSSARY = ROOT / "docs" / "glossary.md"
 # a cell of a column of numbers
 NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
@@ -28,13 +27,13 @@ _HTML = """<!DOCTYPE html>
 
 
 def markdown(text: object) -> str:
-    """Plain text as Markdown."""
+    """Returns plain text as Markdown."""
     return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
 
 
 def markdown_table(table: pd.DataFrame) -> str:
-    """A table of text as Markdown; the head of a column with a group is "group: name". Columns of numbers
-    are at the right."""
+    """Returns a table of text as Markdown; the head of a column with a group is "group: name". Columns of
+    numbers are at the right."""
     heads = [head if isinstance(head, str) else ": ".join(head) for head in table.columns]
     rows = [list(map(str, row)) for row in table.to_numpy().tolist()]
     numbers = [bool(rows) and all(NUMBER.fullmatch(row[i]) for row in rows) for i in range(len(heads))]
@@ -65,18 +64,8 @@ class Page:
         self.parts.append(f"> {markdown(text)}")
 
     def table(self, table: pd.DataFrame) -> None:
-        """A table of text; the head of a column is its name, or a group and its name in that."""
+        """Adds a table of text; the head of a column is its name, or a group and its name in that."""
         self.parts.append(table)
-
-    def terms(self) -> None:
-        """The rows of docs/glossary.md whose terms are on the page."""
-        rows = [line.strip("| ").split(" | ") for line in GLOSSARY.read_text(encoding="utf-8").splitlines()]
-        text, shown = self.markdown(), []
-        for names, meaning in (row for row in rows[4:] if len(row) == 2):
-            terms = (rf"(?<!\w){re.escape(markdown(name))}(?!\w)" for name in names.split(", "))
-            if any(re.search(term, text) for term in terms):
-                shown.append(f"- **{markdown(names)}**: {meaning}")
-        self.parts += ["## Terms", "\n".join(shown)] if shown else []
 
     def picture(self, name: str, picture: Figure | Path) -> None:
         about = picture.stem if isinstance(picture, Path) else picture.get_label()
@@ -84,7 +73,7 @@ class Page:
         self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
 
     def html(self, pictures: dict[str, bytes]) -> str:
-        """Rendered from the Markdown, with the PNGs inside."""
+        """Returns the page rendered from the Markdown, with the PNGs inside."""
         parser = MarkdownIt().enable("table")
         tokens = parser.parse(self.markdown())
         for child in (child for token in tokens for child in token.children or ()):
@@ -100,8 +89,7 @@ class Page:
         return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
-        """Writes report.md, its pictures and report.html; returns the paths of the two reports. Raises
-        UserError if they cannot be written."""
+        """Writes report.md, its pictures and report.html; returns the paths of the two reports."""
         pictures = {
             name: picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture)
             for name, picture in self.pictures.items()

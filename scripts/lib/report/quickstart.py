@@ -27,7 +27,7 @@ SAMPLES = 500  # of the validation set
 
 
 def measure(path: Path, p: float) -> dict:
-    """Bits per masked token of a checkpoint: of all of a sample together, and one by one."""
+    """Returns bits per masked token of a checkpoint: of all of a sample together, and one by one."""
     model = load(path, device="cpu")
     joint = joint_likelihood(model.predictor, load_samples(model.checkpoint, count=SAMPLES), p)
     bits = {"jointly": joint["joint"], "one by one": joint["marginal"], "gain": joint["gain"]}
@@ -40,7 +40,7 @@ def measure(path: Path, p: float) -> dict:
 
 
 def table(output: Path, measured: pd.DataFrame) -> list[str]:
-    """The lines of table.txt."""
+    """Returns the lines of table.txt."""
     last = measured.groupby("model", sort=False).last().rename_axis(None)
     bits = last[["jointly", "one by one", "gain"]].to_string(float_format="{:z.2f}".format)
     same = f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md."

@@ -27,7 +27,7 @@ HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 
 
 def read(path: Path, problems: list[str]) -> dict:
-    """The content of a JSON file; empty if it does not exist, or is damaged, which is a problem."""
+    """Returns the content of a JSON file; empty if it does not exist, or is damaged, which is a problem."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
     except DAMAGED as error:
@@ -36,7 +36,7 @@ def read(path: Path, problems: list[str]) -> dict:
 
 
 def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """(name, number) of all that a result holds; nested names are joined by dots, a mean has none."""
+    """Yields (name, number) of all that a result holds; nested names are joined by dots, a mean has none."""
     if isinstance(content, dict):
         for name, value in content.items():
             yield from numbers(value, prefix if name == "mean" else f"{prefix}.{name}".removeprefix("."))
@@ -45,7 +45,7 @@ def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def measurements(content: dict) -> Iterator[dict]:
-    """A row for each number of a file of fs_plugins.measures."""
+    """Yields a row for each number of a file of fs_plugins.measures."""
     for checkpoint in content.get("rows", ()):
         for result in checkpoint["results"]:
             at = {"updates": checkpoint["updates"], "p": result["mask_prob"]}
@@ -53,7 +53,7 @@ def measurements(content: dict) -> Iterator[dict]:
 
 
 def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
-    """A row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
+    """Yields a row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
     each half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
@@ -69,7 +69,7 @@ def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
 
 
 def pretrainings(output: Path, problems: list[str]) -> pd.DataFrame:
-    """A row for each number of each finished pre-training in OUTPUT/study, with COLUMNS; the
+    """Returns a row for each number of each finished pre-training in OUTPUT/study, with COLUMNS; the
     measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the training's log."""
     rows = []
     for train in sorted((output / "study").glob("*/*/*/train.json")):
@@ -117,7 +117,7 @@ class Study:
             problems.append(f"{output / STUDY / name} is not used: {name} is in no table of runs")
 
     def rows(self, run: Run, key: str) -> pd.DataFrame:
-        """The rows of the frame with a number of a run, in the order of updates."""
+        """Returns the rows of the frame with a number of a run, in the order of updates."""
         number = NUMBERS[key]
         measure, _, metric = number.of.partition(".")
         rows = self.frame.query("name == @run.name and measure == @measure and metric == @metric")
@@ -126,11 +126,11 @@ class Study:
         return rows.assign(value=rows["value"] * number.factor).sort_values("updates", kind="stable")
 
     def last(self, run: Run, key: str) -> pd.DataFrame:
-        """Those of the last checkpoint, a row for each seed."""
+        """Returns those of the last checkpoint, a row for each seed."""
         return self.rows(run, key).drop_duplicates(["seed", "tuning_seed"], keep="last")
 
     def value(self, run: Run, key: str) -> Value | None:
-        """Over seeds."""
+        """Returns a number of a run over seeds, None without one."""
         chooser = self.rates.get(run.name, {}).get("seed")
         seeds = len(set(self.settings.get("seeds", ())) - {chooser})
         if NUMBERS[key].of.startswith("glue."):
@@ -138,15 +138,15 @@ class Study:
         return over_seeds(self.last(run, key)["value"], seeds)
 
     def curve(self, run: Run, key: str) -> dict[float, Value]:
-        """Over seeds, by updates."""
+        """Returns a number of a run over seeds, by updates."""
         grouped = self.rows(run, key).groupby("updates")["value"]
         return {updates: Value(tuple(values)) for updates, values in grouped}
 
 
-def add_target(page: Page, study: Study, target: Target, place: str) -> None:
-    """The table of a figure or table of the paper, and its pictures, whose names begin with ``place``."""
+def add_target(page: Page, study: Study, target: Target) -> None:
+    """Adds the table of a figure or table of the paper, and its pictures."""
     if "example" in target.measures:
-        return add_example(page, study, target, place)
+        return add_example(page, study, target)
     runs, shown = target.runs, target.numbers
     if target.without_glue and not study.has_glue:
         shown = target.without_glue
@@ -166,32 +166,32 @@ def add_target(page: Page, study: Study, target: Target, place: str) -> None:
             cells = [text(value, number.digits, count=True) or "-" for value in by_run.values()]
             columns[number.title, who] = cells
         if target.picture == "curves":
-            add_curves(page, study, target, key, f"{place}-{key}")
+            add_curves(page, study, target, key)
         elif target.picture == "lines":
             lines: dict[str, dict] = {run.label: {} for run in runs}
             for run, value in values["ours"].items():
                 lines[run.label] |= {100 * run.p: value} if value else {}
-            page.picture(f"{place}-{key}", figures.lines(lines, number.title, "p, %"))
+            page.picture(f"{target.name}-{key}", figures.lines(lines, number.title, "p, %"))
         for who, by_run in values.items() if target.picture == "grid" else ():
             cells = {(run.k, run.p): value and value.centre for run, value in by_run.items()}
             picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
-            page.picture(f"{place}-{key}-{who}", picture)
+            page.picture(f"{target.name}-{key}-{who}", picture)
     table = pd.DataFrame(zip(*columns.values(), strict=True))
     page.table(table.set_axis(pd.Index(columns, tupleize_cols=False), axis="columns"))
 
 
-def add_example(page: Page, study: Study, target: Target, place: str) -> None:
-    """The picture and the page of scripts/explore.py, of the first model that has them."""
+def add_example(page: Page, study: Study, target: Target) -> None:
+    """Adds the picture and the page of scripts/explore.py, of the first model that has them."""
     [run] = target.runs
     for path in sorted((study.output / STUDY / run.name).glob(f"*/*/{EXAMPLE}"))[:1]:
         if target.picture:
-            page.picture(place, path.with_name(target.picture))
+            page.picture(target.name, path.with_name(target.picture))
         page.text(f"To explore: {path}")
 
 
-def add_curves(page: Page, study: Study, target: Target, key: str, place: str) -> None:
-    """A number over updates, a picture for each p."""
+def add_curves(page: Page, study: Study, target: Target, key: str) -> None:
+    """Adds a number over updates, a picture for each p."""
     for p in dict.fromkeys(run.p for run in target.runs):
         curves = {run.label: study.curve(run, key) for run in target.runs if run.p == p}
         figure = figures.lines(curves, NUMBERS[key].title, "updates", title=f"p = {figures.percent(p)}")
-        page.picture(f"{place}-p{p:g}", figure)
+        page.picture(f"{target.name}-{key}-p{p:g}", figure)

@@ -24,30 +24,31 @@ class Value:
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation; None for a single seed."""
+        """Returns the sample standard deviation; None for a single seed."""
         return statistics.stdev(self.numbers) if len(self.numbers) > 1 else None
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The error bar in a picture: mean ± standard deviation."""
+        """Returns the error bar in a picture: mean ± standard deviation."""
         spread = self.spread or 0.0
         return self.centre - spread, self.centre + spread
 
     def text(self, digits: int = 1, count: bool = True) -> str:
-        """Such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0", one seed."""
+        """Returns a text such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0",
+        one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
         n = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
         return f"{self.centre:z.{digits}f}{spread}" + (f" (n={n})" if count and n != "1" else "")
 
 
 def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool = False) -> Value | None:
-    """The value of the seeds that have a number; None if none has."""
+    """Returns the value of the seeds that have a number; None if none has."""
     known = tuple(float(number) for number in numbers if not pd.isna(number))
     return Value(known, expected, median) if known else None
 
 
 def of_summary(mean: float, sd: float, n: int) -> Value:
-    """A value of which only mean and sample standard deviation (NaN of a single seed) are known."""
+    """Returns a value of which only mean and sample standard deviation (NaN of a single seed) are known."""
     if np.isnan(sd):
         return Value((mean,))
     apart = np.arange(n) - (n - 1) / 2
@@ -55,14 +56,15 @@ def of_summary(mean: float, sd: float, n: int) -> Value:
 
 
 def text(value: Value | float | None, digits: int = 1, count: bool = False) -> str:
-    """A value or a number as a cell, which is empty without one."""
+    """Returns a value or a number as a cell, which is empty without one."""
     if isinstance(value, Value):
         return value.text(digits, count)
     return "" if pd.isna(value) else f"{value:z.{digits}f}"
 
 
 def difference(first: Value | None, second: Value | None, digits: int = 3) -> str:
-    """Of the means ± its standard error; * if its 95% interval (Welch's t) excludes zero."""
+    """Returns the difference of the means ± its standard error; * if its 95% interval (Welch's t) excludes
+    zero."""
     if not (first and second):
         return ""
     centre, error = f"{first.centre - second.centre:+z.{digits}f}", standard_error(first, second)
@@ -72,12 +74,12 @@ def difference(first: Value | None, second: Value | None, digits: int = 3) -> st
 
 
 def p_value(first: Value, second: Value) -> float:
-    """Of Welch's t over seeds; NaN if either is of one seed."""
+    """Returns the p-value of Welch's t over seeds; NaN if either is of one seed."""
     return stats.ttest_ind(first.numbers, second.numbers, equal_var=False).pvalue
 
 
 def holm(p_values: Iterable[float], level: float = 0.05) -> float:
-    """The largest of several p-values that is significant by Holm's method, 0 if none is."""
+    """Returns the largest of several p-values that is significant by Holm's method, 0 if none is."""
     ranked = sorted(p for p in p_values if not math.isnan(p))
     least = 0.0
     for i, p in enumerate(ranked):
@@ -88,7 +90,7 @@ def holm(p_values: Iterable[float], level: float = 0.05) -> float:
 
 
 def standard_error(first: Value, second: Value) -> float | None:
-    """Of the difference of two means; None if either is of one seed."""
+    """Returns the standard error of the difference of two means; None if either is of one seed."""
     if first.spread is None or second.spread is None:
         return None
     return math.hypot(first.spread / len(first.numbers) ** 0.5, second.spread / len(second.numbers) ** 0.5)

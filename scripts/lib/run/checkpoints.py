@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq.models import ARCH_MODEL_REGISTRY
 from lib.command_line import Flags, UserError
 from omegaconf import DictConfig
 
+from fs_plugins import checkpoint
 from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.huggingface import restore
+from fs_plugins.models.flags import TRAINING
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 
@@ -24,29 +28,23 @@ class Pretrained:
 
     @property
     def repeat(self) -> int:
-        """Copies of each token (Repeated MLM), else 1."""
+        """Returns the copies of each token (Repeated MLM), else 1."""
         return int(self.task.get("repeat_times") or 1)
 
     @property
     def expands(self) -> bool:
-        """Whether it is an ExLM, which makes several states of a token."""
+        """Returns whether it is an ExLM, which makes several states of a token."""
         return "--ext-state-num" in self.flags
 
     @property
     def max_positions(self) -> int:
-        """Most tokens of a sentence, after any expansion."""
+        """Returns the most tokens of a sentence, after any expansion."""
         return self.flags.whole("--max-positions", 1)
 
 
 def read_checkpoint(path: Path) -> Pretrained:
     """Returns what fine-tuning needs of a checkpoint or a folder for transformers; builds no model. Raises
     what ``read_state`` does."""
-    from fairseq.models import ARCH_MODEL_REGISTRY
-
-    from fs_plugins import checkpoint
-    from fs_plugins.huggingface import restore
-    from fs_plugins.models.flags import TRAINING
-
     state, cfg = restore.open_state(path)
     entries = len(next(state["model"][name] for name in EMBEDDINGS if name in state["model"]))
     flags = Flags({"--arch": (cfg.model._name,)})

@@ -5,13 +5,14 @@ GPUs at the share of the peak that was measured.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from fairseq.data import data_utils
 from lib.command_line import Flags
 
-if TYPE_CHECKING:
-    from fs_plugins.models.cost import Cost
+from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.models import cost
+from fs_plugins.models.cost import Cost
 
 # peak in TFLOP/s, half precision, dense, by the makers' data sheets
 CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362, "H100": 989, "H200": 989}
@@ -25,28 +26,24 @@ TEXT_ENTRIES, SMILES_ENTRIES, MOLECULE = 50_265, 369, 48
 
 
 def lengths(data: str, flags: Flags) -> np.ndarray:
-    """Tokens of the samples, with their ``<s>``: those of the training sets (folders joined by ':') where
-    each sentence is a sample (--sample-break-mode eos), else one sample of --tokens-per-sample."""
+    """Returns the tokens of the samples, with their ``<s>``: those of the training sets (folders joined by
+    ':') where each sentence is a sample (--sample-break-mode eos), else one sample of --tokens-per-sample."""
     longest, folders = flags.whole("--tokens-per-sample"), data.split(":")
     if flags.value("--sample-break-mode") != "eos":
         return np.array([longest])
     if not all(Path(folder, "train.idx").is_file() for folder in folders):
         return np.array([min(MOLECULE, longest)])
-    from fairseq.data import data_utils  # takes seconds
-
     datasets = [data_utils.load_indexed_dataset(str(Path(folder, "train")), None) for folder in folders]
     sizes = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
     return sizes[sizes <= longest]
 
 
-def cost_of(data: str, flags: Flags) -> "tuple[Cost, np.ndarray, float]":
-    """(the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
+def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
+    """Returns (the cost, the samples' lengths, samples of an update) of a call of fairseq-train."""
     dictionary, T = Path(data.split(":")[0], "dict.txt"), lengths(data, flags)
     V = SMILES_ENTRIES if "smiles" in (flags.value("--arch") or "") else TEXT_ENTRIES
     if dictionary.is_file():
-        from fairseq.data import Dictionary  # takes seconds
-
-        V = len({*Dictionary.load(str(dictionary)).symbols, "<mask>"})
+        V = len(Vocabulary.read(dictionary).symbols)
     samples = flags.whole("--batch-size", 1)
     if "--batch-size" not in flags:
         samples = flags.whole("--max-tokens") / T.mean()
@@ -55,55 +52,47 @@ def cost_of(data: str, flags: Flags) -> "tuple[Cost, np.ndarray, float]":
     return of_model(flags, V, T), T, samples
 
 
-def of_model(flags: Flags, V: int, T: np.ndarray) -> "Cost":
-    """The cost of samples of these lengths; ``V`` entries of the dictionary."""
-    import fs_plugins  # noqa: F401  (takes seconds; registers the models)
-    from fs_plugins.models import cost
-
+def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
+    """Returns the cost of samples of these lengths; ``V`` entries of the dictionary."""
     transitions = flags.value("--criterion") == "nat_dag_loss_mlm"
     return cost.cost_of(flags.words(), V, T, flags.proportion("--mask-prob"), transitions)
 
 
 def flops_of_run(words: list[str]) -> float:
-    """FLOPs of a training by its call ``["fairseq-train", DATA, "--user-dir", ...]``."""
+    """Returns the FLOPs of a training by its call ``["fairseq-train", DATA, "--user-dir", ...]``."""
     flags = Flags.of(words[2:])
-    cost, _, samples = cost_of(words[1], flags)
-    return cost.flops * samples * flags.whole("--max-update")
+    about, _, samples = cost_of(words[1], flags)
+    return about.flops * samples * flags.whole("--max-update")
 
 
 def hours_of(flops: float, card: str, arch: str | None = None) -> float:
-    """Hours of one card of CARDS."""
+    """Returns the hours that one card of CARDS takes."""
     share, _ = MEASURED.get((card, arch), MEASURED[USUAL])
     return flops / (CARDS[card] * 1e12 * share) / 3600
 
 
 def cost_text(data: str, flags: Flags, card: str) -> str:
-    """The cost in words, on a card of CARDS."""
-    cost, T, samples = cost_of(data, flags)
+    """Returns the cost in words, on a card of CARDS."""
+    about, T, samples = cost_of(data, flags)
     updates, workers = flags.whole("--max-update"), flags.whole("--distributed-world-size")
-    flops = cost.flops * samples * updates
-    arch = flags.value("--arch")
+    flops, arch = about.flops * samples * updates, flags.value("--arch")
     share, date = MEASURED.get((card, arch), MEASURED[USUAL])
-    peak = f"{share:.0%} of {CARDS[card]} TFLOP/s"
-    source = (
-        f"measured {date}"
-        if (card, arch) in MEASURED
-        else f"the share of {USUAL[1]} on an {USUAL[0]}, {date}"
-    )
+    source = f"the share of {USUAL[1]} on an {USUAL[0]}, {date}"
+    if (card, arch) in MEASURED:
+        source = f"measured {date}"
     hours = hours_of(flops, card, arch) / workers
-    about = f"about {hours:,.1f}" if hours >= 0.05 else "less than 0.1"
-    before, after = samples * T.mean(), samples * cost.tokens.mean()
+    shown = f"about {hours:,.1f}" if hours >= 0.05 else "less than 0.1"
+    before, after = samples * T.mean(), samples * about.tokens.mean()
     slower = "; the CPU takes far longer" if "--cpu" in flags else ""
     dictionary = Path(data.split(":")[0], "dict.txt")
-    assumed = f"assumed           the paper's dictionary: {dictionary} does not exist"
-    return "\n".join(
-        [
-            f"parameters        {cost.parameters:,}",
-            *([] if dictionary.is_file() else [assumed]),
-            f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
-            f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
-            f"FLOPs             {flops:.3g}",
-            f"hours             {about} on {workers} x {card} at {peak}{slower}",
-            f"                  ({source})",
-        ]
-    )
+    lines = [f"parameters        {about.parameters:,}"]
+    if not dictionary.is_file():
+        lines.append(f"assumed           the paper's dictionary: {dictionary} does not exist")
+    lines += [
+        f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
+        f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
+        f"FLOPs             {flops:.3g}",
+        f"hours             {shown} on {workers} x {card} at {share:.0%} of {CARDS[card]} TFLOP/s{slower}",
+        f"                  ({source})",
+    ]
+    return "\n".join(lines)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from fairseq.data import data_utils
 from lib.command_line import Flags, UserError, count, script
 from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json, reading
@@ -22,6 +23,12 @@ from lib.run.launch import (
     launch,
 )
 
+from fs_plugins.checkpoint_settings import FINETUNING_TASKS
+from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder
+from fs_plugins.data.squad import load_split
+from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
+from fs_plugins.metrics.properties import metrics_of
+
 REFUSED = {
     "--save-dir": "is SAVE",
     "--finetune-from-model": "is CHECKPOINT",
@@ -36,7 +43,7 @@ WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-ans
 
 
 def add_options(kind: str, add: Callable) -> None:
-    """Those besides the ones of all trainings."""
+    """Adds the options besides those of all trainings."""
     add("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
     if kind == "glue":
         add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
@@ -50,10 +57,8 @@ def add_options(kind: str, add: Callable) -> None:
 
 
 def resolve(kind: str, words: list[str]) -> Training:
-    """One fine-tuning (glue, squad or moleculenet), which is finished when it has its result. Raises
+    """Returns one fine-tuning (glue, squad or moleculenet), which is finished when it has its result. Raises
     UserError for what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
-    from fs_plugins.checkpoint_settings import FINETUNING_TASKS  # takes seconds
-
     names = {
         "checkpoint": "of a pre-training, or a folder for transformers",
         "data": f"made by prepare_{kind}.py",
@@ -104,12 +109,12 @@ def resolve(kind: str, words: list[str]) -> Training:
 
 
 def files_of(model: Path) -> list[Path]:
-    """A checkpoint, or what decides in a folder for transformers."""
+    """Returns a checkpoint, or what decides in a folder for transformers."""
     return [model / "config.json", *sorted(model.glob("*.safetensors"))] if model.is_dir() else [model]
 
 
 def finished(path: Path) -> str:
-    """What a result says; "" if there is none."""
+    """Returns what a result says; "" if there is none."""
     if (result := read_json(path)) is None:
         return ""
     with reading(path):
@@ -121,16 +126,16 @@ def finished(path: Path) -> str:
 
 
 def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:
-    """--max-positions. Rotary positions have no weights: an MLM may have more than its pre-training had,
-    else it would lose what an ExLM, whose positions count its states, gets to read."""
+    """Returns --max-positions. Rotary positions have no weights: an MLM may have more than its pre-training
+    had, else it would lose what an ExLM, whose positions count its states, gets to read."""
     own = pretrained.max_positions
     most = own if pretrained.expands else max(own, least * pretrained.repeat)
     return Flags({"--max-positions": (str(most),)})
 
 
 def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
-    """On a task of GLUE (tables 6 and 11): the training, whose --batch-size is that of an update and whose
-    --warmup-ratio becomes updates, and its examples; and so the others."""
+    """Returns, for a task of GLUE (tables 6 and 11), the training, whose --batch-size is that of an update
+    and whose --warmup-ratio becomes updates, and its examples."""
     task = task_named(args.task)
     args.task, data = task.name, Path(args.data, f"{task.name}-bin")
     dictionary = data / "input0" / "dict.txt"
@@ -152,8 +157,6 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
     flags |= Flags.of(f"--valid-subset {','.join(valid)}") | pretrained.flags | positions(pretrained)
     point = points_of(task.name, args.recipe)[0].flags
-
-    from fairseq.data import data_utils  # takes seconds
 
     evaluated = [*valid, *(tests if args.test else ())]
     training = Training(
@@ -181,7 +184,7 @@ def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
 
 
 def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
-    """On SQuAD 2.0 (table 11)."""
+    """Returns what :func:`glue` does, for SQuAD 2.0 (table 11)."""
     args.task, data = "squad2", Path(args.data).resolve()
     files = [data / name for name in ("dict.txt", "train.npz", "valid.npz")]
     hint = "prepare the data with scripts/prepare_squad.py --dictionary, the dict.txt of its pre-training"
@@ -197,9 +200,6 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
         if name not in args.user:
             flags.set(name, max(1, min(recipe.whole(name), most)))
     flags = pretrained.flags | positions(pretrained, window) | flags
-    from fs_plugins.data.squad import load_split  # takes seconds
-    from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
-
     windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
     if not (trained_on := int((windows.labels[:, 0] != NO_LABEL).sum())):
         raise UserError(f"no question of {files[1]} can be learned: the answers are not in their contexts")
@@ -207,17 +207,14 @@ def squad(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, i
 
 
 def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
-    """On a set of MoleculeNet (table 8), or one's own molecules and properties."""
+    """Returns what :func:`glue` does, for a set of MoleculeNet (table 8), or one's own molecules."""
     args.task, data, table = args.dataset, Path(args.data).resolve(), RECIPES / "table8"
     recipe, own = Flags.read(table.with_suffix(".flags")), {path.stem: path for path in table.glob("*.flags")}
     if args.task in own:
         recipe |= Flags.read(own[args.task])
-    from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder  # takes seconds
-    from fs_plugins.metrics.properties import metrics_of
-
     about = read_folder(data)
     with reading(data / FILE):
-        info, other = PropertyInfo.from_dict(about), str(about["dataset"])
+        info = PropertyInfo.from_dict(about)
         rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     metrics = (*metrics_of(info.kind, len(info.names)), "loss")
@@ -234,11 +231,6 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     if args.task not in own:
         known = ", ".join(sorted(own))
         training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
-    elif other != args.task and other in own:
-        training.note = (
-            f"warning: {args.data} was prepared as {other}, and is fine-tuned with the hyper-parameters of "
-            f"{args.task}"
-        )
     return training, rows
 
 

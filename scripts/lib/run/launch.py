@@ -24,8 +24,10 @@ from lib.files import claim, locked, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
+from fs_plugins.checkpoint import read_state
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.files import copy
+from fs_plugins.huggingface import restore
 
 LOG, LAST, IMPORTED = "train.log", "checkpoint_last.pt", "imported.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
@@ -38,8 +40,6 @@ FREE = re.compile(
     "|finetune-from|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
     "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
 )
-# fairseq-train's name of what has another one elsewhere
-OTHER_NAMES = {"--learning-rate": "--lr", "--epochs": "--max-epoch", "--steps": "--max-update"}
 # what validations log, by the task, to choose the best checkpoint by
 OF_PRETRAINING = ("loss", "ppl", "accuracy", "states", "divergence")
 OF_GLUE = ("score", "accuracy", "loss", "nll_loss")
@@ -81,7 +81,8 @@ class Training:
     imported: Path | None = None
 
     def fill(self, template: list[str]) -> list[str]:
-        """A command: ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that folder."""
+        """Returns a command, in which ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that
+        folder."""
         values = {"data": [self.data], "save": [str(self.args.save)], "evaluation": self.evaluation}
         words = []
         for word in template:
@@ -90,9 +91,9 @@ class Training:
         return words
 
     def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
-        """The command of fairseq-train, and its flags: those of the template and then, as ``@flags``, those
-        that were resolved, whose values are not parsed. Raises UserError for a metric that no validation
-        logs: fairseq would find out at the first."""
+        """Returns the command of fairseq-train, and its flags: those of the template and then, as ``@flags``,
+        those that were resolved, whose values are not parsed. Raises UserError for a metric that no
+        validation logs: fairseq would find out at the first."""
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
         if metric := self.args.user.value(BEST):
@@ -106,7 +107,7 @@ class Training:
         return command, flags
 
     def all_settings(self, flags: Flags) -> dict:
-        """What may not differ when the run is resumed, the flags of fairseq-train among it."""
+        """Returns what may not differ when the run is resumed, the flags of fairseq-train among it."""
         flags = {name: " ".join(values) for name, values in sorted(flags.items())}
         kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
         return self.settings | kept
@@ -115,7 +116,8 @@ class Training:
 def arguments(
     script: str, about: str, names: dict[str, str], words: list[str], add_options: Callable, refused: dict
 ) -> argparse.Namespace:
-    """What a script that trains was called with: its own options; ``user``, further flags for fairseq-train.
+    """Returns what a script that trains was called with: its own options; ``user``, further flags for
+    fairseq-train.
 
     Args:
         script: its name.
@@ -142,20 +144,6 @@ def arguments(
     for name in args.user.keys() & refused.keys():
         raise UserError(f"{name} {refused[name]}; see --help")
     return args
-
-
-def check_words(words: list[str]) -> None:
-    """Raises UserError for flags that fairseq-train does not know, or values that it does not take."""
-    from fairseq import options  # takes seconds
-
-    def refuse(message: str) -> None:  # argparse would show the usage before, a hundred lines
-        raise UserError(f"fairseq-train: {message}")
-
-    parser = options.get_training_parser()
-    parser.error = refuse
-    _, unknown = options.parse_args_and_arch(parser, words, parse_known=True)
-    if unknown := [word for word in unknown if word.startswith("--")]:
-        refuse(f"unrecognized arguments: {shlex.join(unknown)}")
 
 
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
@@ -194,8 +182,6 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             print(said)
             return 0
         if first and training.imported and not (save / IMPORTED).is_file():
-            from fs_plugins.huggingface import restore  # takes seconds
-
             model = restore.restore(training.imported, training.dictionary.parent, "cpu")
             restore.save(model, save / IMPORTED)
         for command in commands if first else commands[:1]:
@@ -214,8 +200,6 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
 
 def updates_of(checkpoint: Path) -> int:
     """Returns the updates that the training of a checkpoint has had."""
-    from fs_plugins.checkpoint import read_state  # takes seconds
-
     state, _ = read_state(checkpoint)
     return int(state["optimizer_history"][-1]["num_updates"])
 
@@ -231,16 +215,13 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
 def devices(
     args: argparse.Namespace, environment: Mapping[str, str] = os.environ, one_gpu: bool = False
 ) -> tuple[int, Flags]:
-    """(processes that train together, flags) for the GPUs asked for, else the visible ones.
+    """Returns (processes that train together, flags) for the GPUs asked for, else the visible ones.
 
     Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and the
     SLURM example of docs/data.md set them, it is itself one of WORLD_SIZE workers.
 
     Args:
         one_gpu: more than one are of no use to this training.
-
-    Raises:
-        UserError: if the environment says something that cannot be, or for more GPUs than are of use.
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
     if one_gpu:
@@ -249,11 +230,6 @@ def devices(
     flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
     workers = max(gpus, 1)
     if environment.get("RANK") or environment.get("WORLD_SIZE"):
-        if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
-            raise UserError(
-                f"RANK or WORLD_SIZE is set, but not {missing[0]}: processes that train together need all of "
-                f"{', '.join(DISTRIBUTED)} (and LOCAL_RANK), as torchrun sets them"
-            )
         rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
         if (workers := int(workers)) > 1:
             flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")

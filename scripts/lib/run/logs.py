@@ -9,8 +9,8 @@ _RECORD = re.compile(r"\| (train_inner|train|valid\w*) \| (\{.*\})\s*$")
 
 
 def read_log(path: Path) -> list[dict]:
-    """The figures of a log file, in order: {"kind", "update", "loss", "ppl", ...}, numbers as numbers; none
-    where there is no file.
+    """Returns the figures of a log file, in order: {"kind", "update", "loss", "ppl", ...}, numbers as
+    numbers; none where there is no file.
 
     ``kind`` is ``train`` (the mean since the record before), ``epoch`` (the mean over an epoch), or the name
     of a validation set. Where a resumed run repeats an update, the later record stands.
@@ -31,7 +31,7 @@ def read_log(path: Path) -> list[dict]:
 
 
 def _number(value):
-    """fairseq's figures are strings; what JSON has no number for is null."""
+    """Returns a number of fairseq's, whose figures are strings; what JSON has no number for is null."""
     for kind in (int, float) if isinstance(value, str) else ():
         try:
             return kind(value) if math.isfinite(float(value)) else None
@@ -41,14 +41,15 @@ def _number(value):
 
 
 def training_seconds(records: list[dict]) -> float | None:
-    """Seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the epochs."""
+    """Returns the seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the
+    epochs."""
     seconds = [r["train_wall"] for r in records if r["kind"] == "epoch" and "train_wall" in r]
     return sum(seconds) if seconds else None
 
 
 def corruption(records: list[dict], k: int) -> tuple[float, int] | None:
-    """(proportion of tokens whose k copies were all masked, number of tokens) over the records of kind
-    ``train``. The mean of each counts as many tokens as its updates had (``wpb``, copies included)."""
+    """Returns (proportion of tokens whose k copies were all masked, number of tokens) over the records of
+    kind ``train``. The mean of each counts as many tokens as its updates had (``wpb``, copies included)."""
     total, corrupted, before = 0.0, 0.0, 0
     for record in records:
         tokens = (record.get("wpb") or 0) * (record["update"] - before) / k

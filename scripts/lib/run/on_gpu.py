@@ -13,6 +13,7 @@ its shell: trainings never write into the folders of the next one's.
 """
 
 import contextlib
+import fcntl
 import itertools
 import os
 import stat
@@ -24,14 +25,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, count, positive, script
-from lib.files import try_lock
 from lib.run.supervise import POLL, supervise
 
 LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
+    """Returns what CUDA_VISIBLE_DEVICES can name: UUIDs, which mean the same GPU in every job of a machine.
 
     A GPU named by a number in CUDA_VISIBLE_DEVICES is looked up; one that is named otherwise stays as it is.
     """
@@ -63,27 +63,28 @@ def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
         raise UserError(f"{folder} is not a folder of yours alone: remove it, or set TMPDIR to another place")
     waiting = False
     while True:
-        held, others = {}, []
+        held = {}
         for slot, gpu in itertools.product(range(jobs), gpus):
             if gpu not in held and len(held) < number:
-                descriptor, stop = try_lock(folder / f"{gpu.replace('/', '-')}.{slot}.lock")
-                if descriptor is None:
-                    others.append(f"{gpu}: {stop}")
-                else:
+                path = folder / f"{gpu.replace('/', '-')}.{slot}.lock"
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     held[gpu] = descriptor
+                except BlockingIOError:
+                    os.close(descriptor)
         if len(held) == number:
             return held
         for descriptor in held.values():  # all or none: two jobs never wait for each other
             os.close(descriptor)
         if not waiting:
-            said = f"waiting for {number} of {len(gpus)} GPUs, which other jobs have ({'; '.join(others)})"
-            print(said, file=sys.stderr)
+            print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs have", file=sys.stderr)
         waiting = True
         time.sleep(POLL)
 
 
 def workflow() -> str:
-    """What started the shell that started this process: its ID; "" if it is gone or cannot be told."""
+    """Returns the ID of what started the shell that started this process; "" if it cannot be told."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
     return ""

@@ -33,7 +33,7 @@ class Split:
 
     @property
     def sha256(self) -> str:
-        """Of lines and labels: equal for results that can be compared."""
+        """Returns a hash of lines and labels: equal for results that can be compared."""
         digest = hashlib.sha256("\n".join(self.lines).encode())
         digest.update(self.labels.astype("<f8").tobytes())
         return digest.hexdigest()

@@ -8,11 +8,13 @@ from functools import partial
 from operator import index
 from pathlib import Path
 
+from fairseq.data import data_utils
+from fairseq.data.indexed_dataset import best_fitting_int_dtype
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
 from lib.files import CONFIGS, read_json, reading
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.cost import CARDS
-from lib.run.launch import LAST, Training, arguments, check_words, devices, launch
+from lib.run.cost import CARDS, cost_text
+from lib.run.launch import LAST, Training, arguments, devices, launch
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
@@ -21,7 +23,6 @@ K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies
 REFUSED = {
     **dict.fromkeys(K, "is set by --k"),
     "--save-dir": "is SAVE",
-    "--mask-whole-words": "fails in fairseq's masked_lm",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
 # what a pre-training may change when it is resumed: how long it trains, and when to look and stop
@@ -43,7 +44,7 @@ USE_OF_STATES = (
 
 
 def add_options(add: Callable) -> None:
-    """Those besides the ones of all trainings."""
+    """Adds the options besides those of all trainings."""
     states = "states of a masked token (default: the model's, in configs/model/)"
     add("--k", type=whole(1, 1024), help=states)
     add("--p", type=share, help="proportion of the tokens that are masked (default: the size's)")
@@ -56,8 +57,8 @@ def add_options(add: Callable) -> None:
     add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
-def asked(kind: str, words: list[str]) -> argparse.Namespace:
-    """Returns what the script was called with."""
+def resolve(kind: str, words: list[str]) -> Training:
+    """Returns one pre-training, on text or smiles. Raises UserError for what cannot be trained."""
     names = {
         "model": f"of configs/model/{'smiles/' if kind == 'smiles' else ''}, such as exlm, mlm, exlm-lattice",
         "size": f"of configs/pretrain/{'smiles/' if kind == 'smiles' else ''}",
@@ -66,12 +67,7 @@ def asked(kind: str, words: list[str]) -> argparse.Namespace:
     }
     what = "text" if kind == "text" else "molecules, written as SMILES"
     about = f"Pre-trains one model on {what}."
-    return arguments(f"pretrain_{kind}.sh", about, names, words, add_options, REFUSED)
-
-
-def resolve(kind: str, words: list[str]) -> Training:
-    """One pre-training, on text or smiles. Raises UserError for what cannot be trained."""
-    args = asked(kind, words)
+    args = arguments(f"pretrain_{kind}.sh", about, names, words, add_options, REFUSED)
     user = args.user
     configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
     if "--update-freq" in user and batch not in user:
@@ -81,8 +77,8 @@ def resolve(kind: str, words: list[str]) -> Training:
     given["--tokens-per-sample"] = args.tokens_per_sample
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
-    flags = Flags.named("model", args.model, CONFIGS / "model" / configs)
-    flags |= Flags.named("size", args.size, CONFIGS / "pretrain" / configs)
+    flags = Flags.read(CONFIGS / "model" / configs / f"{args.model}.flags")
+    flags |= Flags.read(CONFIGS / "pretrain" / configs / f"{args.size}.flags")
     least = flags.take("--max-positions").whole("--max-positions", 1)
     flags |= given | user
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
@@ -103,8 +99,6 @@ def resolve(kind: str, words: list[str]) -> Training:
     folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
-        from lib.run.cost import cost_text
-
         training.note = cost_text(args.data, flags, args.card)
         if flags.value("--criterion") == "nat_dag_loss_mlm":
             training.note += "\n" + USE_OF_STATES
@@ -126,16 +120,10 @@ def resolve(kind: str, words: list[str]) -> Training:
     return training
 
 
-def check_flags(kind: str, words: list[str]) -> None:
-    """Raises UserError for flags of a call that neither the script nor fairseq-train takes, or values."""
-    args = asked(kind, words)
-    model = Flags.named("model", args.model, CONFIGS / "model" / ("smiles" if kind == "smiles" else ""))
-    check_words([args.data, *(model | args.user).words()])
-
-
 def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
-    """The vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises UserError
-    if the folder holds other data, has got another dict.txt since it was made, or files of other sizes."""
+    """Returns the vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises
+    UserError if the folder holds other data, has got another dict.txt since it was made, or files of other
+    sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     with reading(folder / "prepared.json"):
         made = about.get("kind", kind)
@@ -153,8 +141,6 @@ def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocab
 
 def check_sizes(folder: Path, about: dict) -> None:
     """Raises UserError for a file that is not as large as its prepared.json, ``about``, says."""
-    from fairseq.data.indexed_dataset import best_fitting_int_dtype  # takes seconds
-
     for split in ("train", "valid") if "symbols" in about else ():
         width = best_fitting_int_dtype(about["symbols"])().itemsize
         sizes = {"bin": index(about[split]["tokens"]) * width, "idx": 26 + 12 * about[split]["sentences"]}
@@ -164,9 +150,7 @@ def check_sizes(folder: Path, about: dict) -> None:
 
 
 def check_lengths(files: list[Path], flags: Flags) -> None:
-    """Raises UserError for a sentence that fills more than a sample, at which fairseq would stop."""
-    from fairseq.data import data_utils  # takes seconds
-
+    """Raises UserError for a sentence that fills more than a sample: fairseq would stop at a validation."""
     most, mode = flags.whole("--tokens-per-sample"), flags.value("--sample-break-mode")
     for path in (path for path in files if path.suffix == ".idx" and path.is_file()):
         dataset = data_utils.load_indexed_dataset(str(path.with_suffix("")), None)  # sizes go with it
@@ -198,14 +182,14 @@ def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) ->
 
 
 def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
-    """The batch of a step, by the flag that has the update's (--batch-size or --max-tokens), and
+    """Returns the batch of a step, by the flag that has the update's (--batch-size or --max-tokens), and
     --update-freq: an update in the fewest equal steps that fit. Raises UserError if it cannot be split."""
     update, tokens = flags.whole(batch), flags.whole("--tokens-per-sample")
     masked = round(flags.proportion("--mask-prob") * 10**6)
     copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
 
     def expanded(n: int) -> int:
-        """Tokens that the encoder sees for n of the data."""
+        """Returns the tokens that the encoder sees for n of the data."""
         return n * copies + n * masked * (states - 1) // 10**6
 
     own = update // workers
@@ -221,7 +205,7 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
 
 
 def finished(last: Path, done: int, flags: Flags) -> str:
-    """Why there is nothing to train (fairseq would train one update more), or "" if there is something."""
+    """Returns why there is nothing to train, else ""; fairseq would train one update more."""
     most = math.inf if "--reset-optimizer" in flags else flags.whole("--max-update")
     return f"finished before: {last} has had {done} updates; for more, give --updates" if most <= done else ""
 

@@ -78,7 +78,7 @@ def best(output: Path, paths: list[Path]) -> None:
 
 
 def trial(path: Path) -> tuple[str, str, float, int]:
-    """Its name, its flags, its score and its seed."""
+    """Returns a trial's name, its flags, its score and its seed."""
     content = read_json(path)
     if path.name == RESULT:
         point = Point(**content["manifest"]["settings"]["point"])

@@ -32,7 +32,7 @@ EXAMPLE = "example/index.html"  # of scripts/explore.py
 
 
 def targets_of(settings: Namespace, name: str) -> list[Target]:
-    """The figures, tables and comparisons that a target of the workflow stands for."""
+    """Returns the figures, tables and comparisons that a target of the workflow stands for."""
     every = settings.targets.values()
     if name in (STUDY, REPRODUCE):
         return [t for t in every if t.of_the_paper and (t.of_the_study or name == REPRODUCE)]
@@ -40,8 +40,8 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
 
 
 def files_of(settings: Namespace, name: str) -> list[Path]:
-    """The results that a target of the workflow needs. Raises ValueError if a setting is missing, ``only``
-    leaves none, or dictionaries differ."""
+    """Returns the results that a target of the workflow needs. Raises ValueError if a setting is missing,
+    ``only`` leaves none, or dictionaries differ."""
     check_dictionaries(settings)
     files = {}  # in order
     for target in targets_of(settings, name):
@@ -51,7 +51,7 @@ def files_of(settings: Namespace, name: str) -> list[Path]:
 
 
 def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """Of pre-trainings, and of fine-tunings if GLUE is given, else the probe."""
+    """Yields the results of pre-trainings, and of fine-tunings if GLUE is given, else the probe's."""
     tasks, measures = target.tasks if settings.glue else (), {*target.measures}
     measures |= {"probe"} if target.tasks and not settings.glue else set()
     for run in runs_of(settings, target):
@@ -65,7 +65,7 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
 
 
 def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """The choice of each task's best point, and its results with the other seeds."""
+    """Yields the choice of each task's best point, and its results with the other seeds."""
     folder = Path(settings.glue) if settings.glue else None
     planned = folder and not folder.is_dir()  # of a folder that is not there yet all tasks
     prepared = [name for name in TASKS if planned or (folder and Path(folder, f"{name}-bin").is_dir())]
@@ -80,6 +80,7 @@ def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
 
 
 def table1_files(settings: Namespace, target: Target) -> Iterator[Path]:
+    """Yields the results of each model on each set, of an untrained one and of a forest."""
     table9_files(settings, target)
     for model in (*models_of(settings, target), UNTRAINED, FOREST):
         for data in settings.moleculenet:
@@ -90,9 +91,7 @@ def table1_files(settings: Namespace, target: Target) -> Iterator[Path]:
 def table9_files(settings: Namespace, target: Target) -> list[Path]:
     """Returns none: the report reads the sets themselves."""
     if not settings.moleculenet:
-        raise UserError(
-            f"{target.name} needs moleculenet=SET=FOLDER,...: prepare it with scripts/prepare_moleculenet.py"
-        )
+        raise UserError(f"{target.name} needs moleculenet=SET=FOLDER,..., made by prepare_moleculenet.py")
     return []
 
 
@@ -109,25 +108,22 @@ def check_dictionaries(settings: Namespace) -> None:
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
-    """Of fine-tuning, for a table of SEEDS."""
+    """Returns the seeds of fine-tuning, for a table of SEEDS."""
     return tuple(settings.finetune_seeds or SEEDS[table])
 
 
 def runs_of(settings: Namespace, target: Target) -> list[Run]:
-    """The pre-trainings that a figure, table or comparison reports. Raises UserError if ``only`` leaves none,
-    or a size other than smoke has no data."""
+    """Returns the pre-trainings that a figure, table or comparison reports. Raises UserError if ``only``
+    leaves none, or a size other than smoke has no data."""
     only = {name: value for name, value in settings.only.items() if name not in settings.point}
     rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
     if not rows:
-        there = {name: sorted({getattr(run, name) for run in target.runs}) for name in only}
-        raise UserError(f"only={only} leaves no run of {target.name}, which has {there}")
+        raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
     pretrainings = []
     for run in rows:
         if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
-            data, maker = "data", "prepare_text.py or prepare_smiles.py"
-            if run.of_molecules:
-                data, maker = "smiles", "prepare_smiles.py"
-            raise UserError(f"{target.name} needs {data}=FOLDER, pre-training data, made by scripts/{maker}")
+            data = "smiles" if run.of_molecules else "data"
+            raise UserError(f"{target.name} needs {data}=FOLDER, data for pre-training")
         lr, reported = "default", settings.seeds
         if rates_of(settings, run):
             lr, reported = "best", settings.seeds[1:]
@@ -135,42 +131,24 @@ def runs_of(settings: Namespace, target: Target) -> list[Run]:
     return pretrainings
 
 
-def check_flags(settings: Namespace, name: str) -> None:
-    """Raises UserError for flags, of the setting or a table of one's own, that pre-trainings of a target do
-    not take."""
-    if not (settings.flags or settings.runs_table):
-        return
-    from lib.run import pretraining  # takes seconds
-
-    runs = {}
-    for target in targets_of(settings, name):
-        if target.runs and not (settings.models and target.name in ("table1", "table3")):
-            runs |= {(run.model, run.flags): run for run in runs_of(settings, target)}
-    for run in runs.values():
-        kind, words = ("smiles" if run.of_molecules else "text"), pretrain_command(settings, "", run)[2:]
-        try:
-            pretraining.check_flags(kind, words)
-        except UserError as error:
-            raise UserError(f"flags of {run.name}: {error}") from None
-
-
 def data_of(settings: Namespace, run: Run) -> str | None:
-    """The pre-training data of a run; None: the quickstart's corpus."""
+    """Returns the pre-training data of a run; None: the quickstart's corpus."""
     return settings.smiles if run.of_molecules else settings.data
 
 
 def rates_of(settings: Namespace, run: Run) -> tuple[float, ...]:
-    """The learning rates to try, if any are; none: the size's is used."""
+    """Returns the learning rates to try, if any are; none: the size's is used."""
     return tuple(run.rates or settings.rates) if settings.rates else ()
 
 
 def run_named(settings: Namespace, name: str) -> Run:
+    """Returns a row of a table of runs."""
     return next(run for target in settings.targets.values() for run in target.runs if run.name == name)
 
 
 def trials(settings: Namespace, place: str) -> list[Path]:
-    """The results that choose OUTPUT/PLACE/best.json: of the first seed, with each learning rate of a run or
-    each point of a task's grid."""
+    """Returns the results that choose OUTPUT/PLACE/best.json: of the first seed, with each learning rate of a
+    run or each point of a task's grid."""
     folder, name = Path(settings.output, place), Path(place).name
     if not place.startswith(STUDY):
         seed = seeds(settings, "table3")[0]
@@ -182,12 +160,12 @@ def trials(settings: Namespace, place: str) -> list[Path]:
 
 
 def grid(settings: Namespace, task: str) -> list[Point]:
-    """The points of a task in table 3; none of a set of MoleculeNet."""
+    """Returns the points of a task in table 3; none of a set of MoleculeNet."""
     return [] if task in settings.moleculenet else points_of(task, settings.grid, settings.point)
 
 
 def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
-    """Name -> checkpoint of table 1 or 3: those given, or those of its runs' first seed."""
+    """Returns name -> checkpoint of table 1 or 3: those given, or those of its runs' first seed."""
     if settings.models:
         return {name: Path(path) for name, path in settings.models.items()}
     runs = {run.name: run for run in reversed(runs_of(settings, target))}
@@ -196,7 +174,8 @@ def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
 
 
 def checkpoint_of(settings: Namespace, place: str) -> Path:
-    """From which the fine-tunings in OUTPUT/PLACE/TASK start; of ``untrained`` the one whose sizes it has."""
+    """Returns the checkpoint from which the fine-tunings in OUTPUT/PLACE/TASK start; of ``untrained`` the one
+    whose sizes it has."""
     group, name, *_ = Path(place).parts
     if group == STUDY:
         return Path(settings.output, place).parent / "checkpoint_last.pt"
@@ -205,7 +184,7 @@ def checkpoint_of(settings: Namespace, place: str) -> Path:
 
 
 def measure_command(settings: Namespace, measure: str, run: Run) -> str:
-    """The command of a measure but for its data and output; --mask-prob takes all that follows it."""
+    """Returns the command of a measure but for its data and output; --mask-prob takes all that follows it."""
     about, folder = MEASURES[measure], Path(settings.output, STUDY, run.folder)
     checkpoints = f"{shlex.quote(str(folder))}/{about.get('checkpoints', 'checkpoint_last.pt')}"
     all_p = " ".join(map(str, sorted({PROBE_P, run.own_p})))
@@ -214,7 +193,7 @@ def measure_command(settings: Namespace, measure: str, run: Run) -> str:
 
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
-    """A pre-training, but for its devices and the best learning rate; the options of its row come last."""
+    """Returns the command of a pre-training, but for the best learning rate; its row's options come last."""
     kind, size = ("smiles" if run.of_molecules else "text"), settings.size
     size = run.size if size == "paper" and run.size else size
     data = data_of(settings, run) or f"{settings.output}/data-bin"
@@ -237,7 +216,7 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
 
 
 def finetune_inputs(settings: Namespace, place: str, task: str, point: str) -> dict[str, Path]:
-    """What has to be finished before: the pre-training, and the choice of the best point."""
+    """Returns what has to be finished before: the pre-training, and the choice of the best point."""
     inputs = {"best": Path(settings.output, place, task, "best.flags")} if point == "best" else {}
     if Path(place).name == FOREST or not place.startswith(STUDY) and settings.models:
         return inputs
@@ -245,12 +224,13 @@ def finetune_inputs(settings: Namespace, place: str, task: str, point: str) -> d
 
 
 def finetune_gpus(settings: Namespace, place: str, task: str) -> int:
-    """SQuAD trains on several GPUs, a forest on none."""
+    """Returns the GPUs of a fine-tuning: SQuAD trains on several, a forest on none."""
     return settings.gpus if task == SQUAD else min(settings.gpus, 1) if Path(place).name != FOREST else 0
 
 
 def finetune_command(settings: Namespace, scripts: str, place: str, task: str, point: str, seed: str) -> list:
-    """A fine-tuning or a forest in OUTPUT/PLACE/TASK/POINT/seed-SEED; the best point's flags follow it."""
+    """Returns the command of a fine-tuning or a forest in OUTPUT/PLACE/TASK/POINT/seed-SEED, but for the best
+    point's flags."""
     name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
     if name == FOREST:
         words = f"{scripts}/baseline_moleculenet.py", settings.moleculenet[task], save

@@ -72,7 +72,7 @@ def finetunings(settings: Namespace, name: str) -> Iterator[tuple[str, str, int]
 
 
 def _pretraining(settings: Namespace, run: Run) -> tuple[float, int]:
-    """FLOPs and parameters."""
+    """Returns the FLOPs and the parameters of a pre-training."""
     words = [*plan.pretrain_command(settings, "", run)[2:], "--print"]
     training = pretraining.resolve("smiles" if run.of_molecules else "text", words)
     about, _, samples = cost.cost_of(training.data, training.flags)
@@ -80,7 +80,7 @@ def _pretraining(settings: Namespace, run: Run) -> tuple[float, int]:
 
 
 def _tokens(settings: Namespace, task: str) -> int:
-    """Tokens of an epoch."""
+    """Returns the tokens of an epoch."""
     if task in TASKS:
         return TASKS[task].official["train"] * GLUE_TOKENS
     rows, tokens = SQUAD if task == plan.SQUAD else MOLECULES

@@ -31,6 +31,7 @@ NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-stat
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 NOT_IN_FLAGS |= {"--print", "--help"}
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
@@ -56,21 +57,22 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """In OUTPUT/study."""
+        """Returns the folder of a pre-training in OUTPUT/study."""
         return Path(self.name, f"lr-{self.lr}", f"seed-{self.seed}")
 
     @property
     def own_p(self) -> float:
-        """At which it is measured: that of its training; the probe's if tokens were repeated."""
+        """Returns the p at which it is measured: that of its training; the probe's if tokens were
+        repeated."""
         return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_P
 
     @property
     def of_molecules(self) -> bool:
-        """Whether it is trained on ``smiles``, for table 1."""
+        """Returns whether it is trained on ``smiles``, for table 1."""
         return "table1" in self.targets
 
     def as_json(self) -> str:
-        """For train.json."""
+        """Returns the row as JSON, for train.json."""
         return json.dumps({**asdict(self), "own_p": self.own_p})
 
 
@@ -90,7 +92,7 @@ class Target:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Of GLUE, whose accuracies are among the numbers."""
+        """Returns the tasks of GLUE whose accuracies are among the numbers."""
         return tuple(task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers})
 
     @property
@@ -99,7 +101,7 @@ class Target:
 
     @property
     def of_the_study(self) -> bool:
-        """Whether the paper's study of [MASK] has it."""
+        """Returns whether the paper's study of [MASK] has it."""
         return self.of_the_paper and self.name not in ("table1", "table3", "table9")
 
 
@@ -132,24 +134,16 @@ def _run(row: dict[str, str], where: str) -> Run:
         numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
         texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
         run = Run(row["name"], **texts, **lists, **numbers)
-    taken = sorted(NOT_IN_FLAGS & Flags.of(run.flags).keys())
-    plain = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of folders and files
-    for wrong, message in (
-        (
-            not all(map(plain.fullmatch, (run.name, *run.targets))),
-            "name and targets have letters, digits, . - _",
-        ),
-        (not run.targets, "no targets: name the comparison that it belongs to"),
-        (taken, f"flags: {', '.join(taken)}: use the columns model, k, p and times, or settings"),
-    ):
-        if wrong:
-            raise UserError(f"{where}: {run.name}: {message}")
+    if not run.targets or not all(map(PLAIN.fullmatch, (run.name, *run.targets))):
+        raise UserError(f"{where}: {run.name}: give it a name and targets of letters, digits, . - _")
+    if taken := sorted(NOT_IN_FLAGS & Flags.of(run.flags).keys()):
+        raise UserError(f"{where}: flags {', '.join(taken)}: use the columns model, k, p, times, or settings")
     return run
 
 
 @cache
 def targets(more: Path | None = None) -> dict[str, Target]:
-    """The targets of runs.csv by name, and those of one more table of runs. Raises UserError of
+    """Returns the targets of runs.csv by name, and those of one more table of runs. Raises UserError of
     :func:`read_runs`, or if both tables have a run or a target of one name."""
     runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
     known = ABOUT["targets"]
@@ -165,6 +159,6 @@ def targets(more: Path | None = None) -> dict[str, Target]:
 
 
 def _about(name: str) -> dict:
-    """What targets.toml says of a target, and of the one that it is like."""
+    """Returns what targets.toml says of a target, and of the one that it is like."""
     about = dict(ABOUT["targets"].get(name, {"like": "graphs", "title": name}))
     return {**_about(about.pop("like")), **about} if "like" in about else about

@@ -33,7 +33,7 @@ def comparison(tmp_path, problems):
     def built(*seeds):
         write(tmp_path / "settings.json", {"targets": ["states"], "seeds": seeds})
         page, study = Page("States"), Study(tmp_path, problems)
-        add_comparison(page, study, study.targets["states"], "states")
+        add_comparison(page, study, study.targets["states"])
         return page
 
     return built

@@ -63,10 +63,3 @@ def test_text_at_the_start_of_a_line_is_no_markup(text):
     tags, found = read(page.html({}))
     assert found.count(text.strip()) == 2 and "\\" not in found
     assert [tag for tag in tags if tag in ("h1", "li", "ol", "s", "code")] == ["h1", "li"]
-
-
-def test_the_terms_of_a_page_are_explained():
-    page = Page("Report")
-    page.table(pd.DataFrame([["3.1"]], columns=["joint bits per masked token"]))
-    page.terms()
-    assert re.findall(r"- \*\*(.*?)\*\*: \S", page.markdown()) == ["bits per masked token"]

@@ -25,7 +25,7 @@ def page(tmp_path, problems):
 
     def built(name):
         made, study = Page(name), Study(tmp_path, problems)
-        add_target(made, study, study.targets[name], name)
+        add_target(made, study, study.targets[name])
         return made
 
     return built

@@ -89,12 +89,8 @@ def test_from_scratch_is_another_run(ask, toy_inputs):
     assert {"molecules.json", "train.bin", "train.idx", "train.labels.npy"} <= read
 
 
-def test_hyper_parameters_of_another_set_are_told(toy_inputs, ask):
-    bbbp, model = toy_inputs / "moleculenet" / "bbbp", toy_inputs / "checkpoints" / "exlm-smiles.pt"
-    note = pages.resolve("finetune_moleculenet", "bace", model, bbbp, "save").note
-    assert "was prepared as bbbp, and is fine-tuned with the hyper-parameters of bace" in note
-    assert not ask("moleculenet").note
-    data = toy_inputs / "moleculenet" / "solubility"
+def test_a_set_of_ones_own(toy_inputs, ask):
+    model, data = toy_inputs / "checkpoints/exlm-smiles.pt", toy_inputs / "moleculenet/solubility"
     own = pages.resolve("finetune_moleculenet", "mine", model, data, "save")
     assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
     assert own.flags.value("--best-checkpoint-metric") == "scaled_rmse"

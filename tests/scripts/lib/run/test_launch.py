@@ -172,11 +172,3 @@ def test_help_cost_and_command(tmp_path, capsys):
     assert cost[0] == "parameters        128,258,661" and any("H100" in line for line in cost)
     assert command.startswith("fairseq-train ") and f"'{tmp_path}/my data'" in command
     assert "--fp16 " in command and not (tmp_path / "s").exists()  # also where there is no GPU
-
-
-def test_one_of_many_processes_says_which_one_it_is():
-    """Recorded commands have what torchrun asks for."""
-    cluster = {"RANK": "13", "WORLD_SIZE": "16", "MASTER_ADDR": "node1", "MASTER_PORT": "2950"}
-    for name in ("MASTER_ADDR", "RANK"):
-        with pytest.raises(UserError, match=f"but not {name}"):
-            launch.devices(Namespace(gpus=8, precision=None), cluster | {name: ""})

@@ -55,8 +55,6 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([TEXT, "bert", "smoke"], "'bert': .*exlm"),
-        ([SMILES, "repeated-mlm", "smoke"], "'repeated-mlm': .*exlm, exlm-.*, mlm"),
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2"),
         ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num .*--k"),
         ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq .*--batch-size"),
