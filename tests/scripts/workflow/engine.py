@@ -26,3 +26,10 @@ def complete(folder: Path, *words) -> str:
     result = call(folder, *words)
     assert result.returncode == 0, result.stdout + result.stderr
     return (folder / "out/report.md").read_text()
+
+
+def fail(folder: Path, *words) -> str:
+    """What a call that fails says."""
+    result = call(folder, *words)
+    assert result.returncode != 0
+    return result.stdout + result.stderr

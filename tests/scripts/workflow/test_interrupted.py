@@ -9,17 +9,17 @@ import time
 from functools import partial
 from pathlib import Path
 
-import prepare_smiles
 import pytest
 
-from tests.scripts.workflow.engine import call, command
+from fs_plugins.files import locked
+from tests.scripts.workflow.engine import call, command, complete, fail
 from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 pytestmark = pytest.mark.slow
 
-WORDS = ("mine", "--config", "output=out", "size=smoke", "data=data", "runs_table=mine.csv", "updates=24")
-WORDS += ("sentences=2", "flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12")
+WORDS = ("mine", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
+WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 FOLDER = Path("out/study/a/lr-default/seed-1")
 # waits in the process of which one word is PROGRAM, before it begins or after its first file has its name
 STOPPED = """
@@ -35,12 +35,13 @@ if os.environ.get("PROGRAM") in sys.orig_argv:
         os.replace = lambda *args: (original(*args), wait())
 """
 MOMENTS = {  # what is in the log by then, or a program and whether it has begun
-    "before the first checkpoint": '"train_num_updates": "2"',
     "in mid-training": ("fairseq_cli.train", "within"),
+    "before the first checkpoint": '"train_num_updates": "2"',
     "before summing up": ("finish", "before"),
     "in summing up": ("finish", "within"),
     "in a measure": ("fs_plugins.measures", "before"),
 }
+EVERY = [(moment, ended_by) for moment in MOMENTS for ended_by in (signal.SIGKILL, signal.SIGINT)]
 
 
 def results(place: Path) -> dict:
@@ -53,31 +54,21 @@ def results(place: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    """A folder with data, and the results of a run that nothing stopped."""
+def whole(tmp_path_factory):
+    """The folder of a run that nothing stopped, on the quickstart's corpus."""
     place = tmp_path_factory.mktemp("whole")
-    # more than the 8 samples whose masks fairseq caches from epoch to epoch
-    for name, start in (("train", ""), ("valid", "C=")):
-        rows = (f"{start}{'C' * i}{end}\n" for i in range(3, 18) for end in "NO")
-        write_file(place / f"{name}.smi", "".join(rows))
-    argv = [place / "data", "--train", place / "train.smi", "--valid", place / "valid.smi", "--workers", "1"]
-    assert prepare_smiles.main([*map(str, argv)]) == 0
     write_file(place / "mine.csv", "name,targets,model,k,p\na,mine,exlm,2,0.3\n")
-    result = call(place, *WORDS)
-    assert result.returncode == 0, result.stderr
-    assert [one["update"] for one in results(place)["train"]["curve"]] == list(range(2, 25, 2))
+    complete(place, *WORDS)
+    assert [one["update"] for one in results(place)["train"]["curve"]] == list(range(2, 21, 2))
+    kept = sorted(path.name for path in (place / FOLDER).glob("*.pt"))
+    assert kept == ["checkpoint_1_16.pt", "checkpoint_last.pt"]
     return place
 
 
-EVERY = [(moment, ended_by) for moment in MOMENTS for ended_by in (signal.SIGINT, signal.SIGKILL)]
-ALL = os.environ.get("EXLM_TEST_ALL")
-
-
-@pytest.mark.parametrize(("moment", "ended_by"), EVERY if ALL else [EVERY[3], EVERY[4], EVERY[7]])
-def test_a_run_that_is_stopped(moment, ended_by, inputs, tmp_path):
-    for name in ("data", "mine.csv"):
-        source = inputs / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+@pytest.mark.parametrize(("moment", "ended_by"), EVERY if os.environ.get("EXLM_TEST_ALL") else EVERY[:1])
+def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
+    shutil.copy(whole / "mine.csv", tmp_path)
+    shutil.copytree(whole / "out/data-bin", tmp_path / "out/data-bin")
     write_file(tmp_path / "hook/sitecustomize.py", STOPPED)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "hook")}
     reached, log, sign = tmp_path / "reached", tmp_path / FOLDER / "train.log", MOMENTS[moment]
@@ -88,7 +79,7 @@ def test_a_run_that_is_stopped(moment, ended_by, inputs, tmp_path):
         heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         outputs = {"stdout": file, "stderr": file, "start_new_session": True, "preexec_fn": heard}
         engine = subprocess.Popen(command(*WORDS), cwd=tmp_path, env=environment, **outputs)
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while not (reached.exists() or (isinstance(sign, str) and log.exists() and sign in log.read_text())):
         assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
         time.sleep(0.05)
@@ -96,6 +87,17 @@ def test_a_run_that_is_stopped(moment, ended_by, inputs, tmp_path):
     engine.wait()
     assert not (tmp_path / FOLDER / "joint.json").exists()
 
-    resumed = call(tmp_path, *WORDS)
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert results(tmp_path) == results(inputs)
+    complete(tmp_path, *WORDS)
+    assert results(tmp_path) == results(whole)
+
+
+def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
+    """Also for a call from elsewhere, where Snakemake remembers nothing."""
+    again = call(whole, *WORDS)
+    assert again.returncode == 0 and "pretrain" not in again.stdout + again.stderr
+    shutil.copy(whole / "mine.csv", tmp_path)
+    changed = {"output=out": f"output={whole / 'out'}", "updates=20": "updates=21"}
+    words = [changed.get(word, word) for word in WORDS]
+    assert "updates: there 20, asked 21" in fail(tmp_path, *words)
+    with locked(whole / "out"):
+        assert "another run is at work in out" in fail(whole, *WORDS)

@@ -1,26 +1,15 @@
-"""The workflow's targets: what they would run, and one small run of the study that is killed in between."""
+"""The workflow's targets: what they would run, jobs that fail, and a comparison to its report."""
 
 import json
-import os
-import signal
-import subprocess
-import time
 
 import pytest
 from lib.workflow.plan import MEASURES
 
-from tests.scripts.workflow.engine import call, command, complete
+from tests.scripts.workflow.engine import call, complete, fail
 from tests.support import builders
 from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
-
-
-def fail(tmp_path, *words) -> str:
-    """What a call that fails says."""
-    result = call(tmp_path, *words)
-    assert result.returncode != 0
-    return result.stdout + result.stderr
 
 
 def test_the_commands_of_the_study(tmp_path):
@@ -70,67 +59,18 @@ def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_study_resumes_and_refuses_other_settings(tmp_path):
-    """The quickstart's corpus, one model of 60 updates, killed when it has a checkpoint."""
-    # 40 updates: the first checkpoint of size smoke
-    words = ("figure12", "--config", "output=out", "only=k=4,p=0.15", "sentences=20", "updates=60")
-    folder = tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1"
-    log = folder / "train.log"
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    with (tmp_path / "engine.log").open("w") as file:
-        engine = subprocess.Popen(command(*words), cwd=tmp_path, env=environment, stdout=file, stderr=file)
-    deadline = time.monotonic() + 1800  # on a busy machine
-
-    def wait_for(path, text: str = "") -> None:
-        while not (path.exists() and text in path.read_text()):
-            assert engine.poll() is None and time.monotonic() < deadline, (
-                tmp_path / "engine.log"
-            ).read_text()
-            time.sleep(0.1)
-
-    wait_for(tmp_path / "out" / "lock")
-    assert "another run is at work in out" in fail(tmp_path, *words)
-    wait_for(log, "Saved checkpoint")
-    engine.send_signal(signal.SIGKILL)
-    engine.wait()
-    assert not (folder / "train.json").exists()
-
-    resumed = call(tmp_path, *words)
-    assert (folder / "train.json").exists(), resumed.stderr
-    assert "Loaded checkpoint" in log.read_text()
-    train = json.loads((folder / "train.json").read_text())
-    assert train["updates"] == 60 and train["run"]["name"] == "exlm-k4-p0.15"
-    [row] = json.loads((folder / "entropy.json").read_text())["rows"]
-    assert row["results"][0]["entropy"]["sentences"] == 20
-    assert sorted(path.name for path in folder.glob("*.pt")) == ["checkpoint_1_40.pt", "checkpoint_last.pt"]
-
-    again = call(tmp_path, *words)
-    assert "pretrain" not in again.stdout + again.stderr
-    elsewhere = tmp_path / "elsewhere"  # where Snakemake remembers nothing
-    elsewhere.mkdir()
-    moved = [word.replace("output=out", f"output={tmp_path / 'out'}") for word in words]
-    for place, given in ((tmp_path, words), (elsewhere, moved)):
-        assert "updates: there 60, asked 61" in fail(place, *given[:-1], "updates=61")
-    assert json.loads((folder / "train.json").read_text()) == train
-
-
-@pytest.mark.slow
 def test_a_comparison_of_molecules_to_its_report(tmp_path):
-    """Rates tried, the best one's other seed, every measure; with two models of two updates."""
+    """Rates tried, the best one's other seed, every measure; with a model of two updates."""
     builders.smiles_folder(tmp_path / "data")
-    rows = "a,mine,exlm-lattice,4,0.3\nb,mine,exlm-no-transitions,4,0.3\n"
-    (tmp_path / "mine.csv").write_text(f"name,targets,model,k,p\n{rows}")
+    (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm-lattice,4,0.3\n")
     words = ("output=out", "size=smoke", "data=data", "runs_table=mine.csv", "updates=2", "seeds=1,2")
     words += ("rates=1e-3,2e-3", "sentences=2")
     report = complete(tmp_path, "mine", "--cores", "2", "--config", *words)
-    for name, own in (("a", {"states"}), ("b", set())):
-        lr = float(json.loads((tmp_path / f"out/study/{name}/best.json").read_text())["best"])
-        folder = tmp_path / f"out/study/{name}/lr-best/seed-2"
-        assert json.loads((folder / "train.json").read_text())["run"]["lr"] == lr
-        assert json.loads((folder / "manifest.json").read_text())["settings"]["--lr"] == f"{lr:g}"
-        found = {path.stem for path in folder.glob("*.json")}
-        assert found & MEASURES.keys() == {"probe", "curve", "joint"} | own
+    lr = float(json.loads((tmp_path / "out/study/a/best.json").read_text())["best"])
+    folder = tmp_path / "out/study/a/lr-best/seed-2"
+    assert json.loads((folder / "train.json").read_text())["run"]["lr"] == lr
+    assert json.loads((folder / "manifest.json").read_text())["settings"]["--lr"] == f"{lr:g}"
+    found = {path.stem for path in folder.glob("*.json")}
+    assert found & MEASURES.keys() == {"probe", "curve", "joint", "states"}
     lines = report.split("### mine")[1].splitlines()
-    for model in "ab":
-        rows = [line for line in lines if line.startswith((f"| {model} | 30%", f"| 30% | {model} "))]
-        assert len(rows) == 2
+    assert len([line for line in lines if line.startswith(("| a | 30%", "| 30% | a "))]) == 2
