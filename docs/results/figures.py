@@ -68,20 +68,16 @@ def states_figure(figure: Figure) -> None:
         axes.minorticks_off()
     figure.supxlabel("FLOPs of training, times the MLM's", fontsize=10)
     figure.supylabel("joint bits per masked token, less the MLM's (lower is better)", fontsize=10)
-    handles = {
-        label: one
-        for axes in figure.axes
-        for one, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    handles = {}
+    for axes in figure.axes:
+        handles |= {label: one for one, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
 
 
 def passes_figure(figure: Figure) -> None:
     """Draws joint bits and valid fillings over passes, a column for each masking probability."""
-    data, counts = (
-        by_passes().query("setting != 'one mask' and group == group.iloc[-1]"),
-        ["1", "2", "3", "4", "one by one"],
-    )
+    data = by_passes().query("setting != 'one mask' and group == group.iloc[-1]")
+    counts = ["1", "2", "3", "4", "one by one"]
     settings = list(data["setting"].unique())
     panels = figure.subplots(2, len(settings), sharex=True)
     for axes, column in zip(panels, ("joint", "valid"), strict=True):
@@ -90,17 +86,8 @@ def passes_figure(figure: Figure) -> None:
                 points = [(x, mean(one[one["passes"] == count], column)) for x, count in enumerate(counts)]
                 points = [(x, value) for x, value in points if value]
                 xs, ys = [x for x, _ in points], [y.centre for _, y in points]
-                colour = COLOURS[i - 1] if i else "0.2"
-                panel.errorbar(
-                    xs,
-                    ys,
-                    [y.spread or 0 for _, y in points],
-                    marker="o",
-                    ms=3,
-                    color=colour,
-                    capsize=2,
-                    label=label,
-                )
+                style = {"color": COLOURS[i - 1] if i else "0.2", "marker": "o", "ms": 3, "capsize": 2}
+                panel.errorbar(xs, ys, [y.spread or 0 for _, y in points], label=label, **style)
             panel.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylabel({"joint": "joint bits per masked token", "valid": "valid fillings, %"}[column])
     for panel, setting in zip(panels[0], settings, strict=True):

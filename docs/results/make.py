@@ -24,16 +24,8 @@ PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 # tables that are files of their own
-LONG = (
-    "pretraining",
-    "states",
-    "states_text",
-    "scale",
-    "finetuning",
-    "plateau",
-    "single_molecules",
-    "passes",
-)
+LONG = ("pretraining", "states", "states_text", "scale", "finetuning", "plateau")
+LONG += ("single_molecules", "passes")
 IN_BLOCKS = {"ExLM (paper), k = 4": "ExLM (paper), k = 4", "exlm-lattice, k = 8": "lattice, k = 8"}
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
@@ -125,11 +117,8 @@ def few_and_many() -> pd.DataFrame:
     rows, data = [], by_passes()
     for (group, label), one in data.groupby(["group", "label"], sort=False):
         mlm = data[(data["group"] == group) & (data["k"] == 1)]
-        row = {
-            "model": label,
-            "seeds": f"{one['seed'].nunique()}",
-            "parameters": f"{one['parameters'].max():,}",
-        }
+        row = {"model": label, "seeds": f"{one['seed'].nunique()}"}
+        row["parameters"] = f"{one['parameters'].max():,}"
         row["FLOPs, times the MLM's"] = f"{one['flops'].max() / mlm['flops'].min():.2f}"
         single = one[one["setting"] == "one mask"]
         row |= {"one mask": text(mean(single, "joint"), 3), "right, %": text(mean(single, "right"), 1)}
@@ -154,15 +143,13 @@ def molecule_leads() -> pd.DataFrame:
     ** if it is significant by Holm's method among all of them."""
     single = read("single_molecules").query("(k == 1 or updates == 2000) and not label.str.contains('norm')")
     blocks = read("states").query("k == 1 or (updates == 800 and label in @IN_BLOCKS)").replace(IN_BLOCKS)
-    parts = {"in blocks": blocks, "single": single}
-    parts = [
-        leads(part.sort_values("p"), compare=lambda *pair: pair).assign(molecules=name)
-        for name, part in parts.items()
-    ]
+    parts = []
+    for name, part in (("in blocks", blocks), ("single", single)):
+        found = leads(part.sort_values("p"), compare=lambda *pair: pair)
+        parts.append(found.assign(molecules=name))
     table = pd.concat(parts).query("~model.str.startswith('MLM')")
-    table = table.pivot(
-        index=["molecules", "model"], columns="p", values=["lead, same updates", "lead, equal FLOPs"]
-    )
+    shown = ["lead, same updates", "lead, equal FLOPs"]
+    table = table.pivot(index=["molecules", "model"], columns="p", values=shown)
     table = table.sort_index(axis=1, level="p", sort_remaining=False)
     pairs = [pair for pair in table.to_numpy().flat if isinstance(pair, tuple) and all(pair)]
     least = holm(p_value(*pair) for pair in pairs)
@@ -176,17 +163,8 @@ def molecule_leads() -> pd.DataFrame:
     return table.reset_index()
 
 
-OWN = (
-    pretraining,
-    plateau,
-    variance,
-    molecule_leads,
-    scale_leads,
-    finetuning,
-    pretrained,
-    passes,
-    few_and_many,
-)
+OWN = (pretraining, plateau, variance, molecule_leads, scale_leads)
+OWN += (finetuning, pretrained, passes, few_and_many)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
 BY["quickstart"] = "corpus"

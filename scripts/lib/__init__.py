@@ -1,8 +1,7 @@
 """The library behind the scripts and the workflow: plans, output folders, formats, tables and figures.
 
 ``python scripts/NAME.py`` starts anew in .venv, as the shell scripts do, if this Python has no fairseq. As
-for them, fs_plugins is this clone's, whatever is installed.
-Ctrl-C while modules are imported, which takes seconds, shows no traceback."""
+for them, fs_plugins is this clone's, whatever is installed."""
 
 import importlib.util
 import os
@@ -25,13 +24,5 @@ def _find_environment() -> None:
     sys.exit(2)
 
 
-def _excepthook(kind, error, traceback) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        print("\ninterrupted: rerun the same command", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, traceback)
-
-
 _find_environment()
 sys.path.insert(1, str(ROOT))
-sys.excepthook = _excepthook

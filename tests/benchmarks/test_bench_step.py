@@ -24,19 +24,6 @@ def test_operators_bytes_and_peak_memory():
     assert peak_of_allocations(allocate) == 4 * (1000 + 1000)
 
 
-def test_masks_are_those_of_a_training():
-    """15% of 40 tokens are 6; the specials among them make expanded lengths differ."""
-    args = bench_step.parse_arguments([*TINY, "--batch-size", "16"])
-    dictionary = bench_step.make_dictionary(args.vocabulary)
-    assert len(dictionary) == 50
-    batch = bench_step.make_batch(args, dictionary)
-    tokens, target = batch["net_input"]["src_tokens"], batch["target"]
-    masked = target.ne(dictionary.pad())
-    assert (masked.sum(1) == 6).all()
-    expanded = masked | (tokens == dictionary.bos()) | (tokens == dictionary.eos())
-    assert len(expanded.sum(1).unique()) > 1
-
-
 def test_prints_a_row_for_each_model(capsys):
     rows = ["--expand-from-layer", "0", "1", "--state-graph", "dag", "lattice", "--batch-size", "2"]
     rows += ["--arch", "exlm_tiny", "mlm_tiny", "--baseline", "roberta_base", "--tokens", "30"]

@@ -204,14 +204,10 @@ def test_classes_and_values_of_different_units_from_table_to_prediction(kind, ch
         np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_what_is_refused(finetuned, checkpoint, tmp_path, refused):
-    fine = finetuned / "checkpoint_best.pt"
-    good, bad = (write_file(tmp_path / f"{text}.txt", f"{text}\n" * 2) for text in ("CCO", "ethanol"))
-    for what, model, text, named in (
-        ("predict", checkpoint("mlm_tiny"), good, "predicts no properties"),
-        ("predict", fine, bad, "ethanol.predictions.csv"),  # has the reasons
-        ("embed", fine, bad, "ethanol.npy.remarks.tsv"),
-    ):
-        assert named in refused(script.main, what, model, text, "--device", "cpu")
+def test_what_is_refused(checkpoint, tmp_path, refused):
+    model = checkpoint("mlm_tiny")
+    good, bad = (write_file(tmp_path / f"{text}.txt", f"{text}\n") for text in ("CCO", "ethanol"))
+    assert "predicts no properties" in refused(script.main, "predict", model, good, "--device", "cpu")
     assert not list(tmp_path.glob("CCO.*[!t]"))
+    said = refused(script.main, "embed", model, bad, "--device", "cpu")
+    assert "ethanol.npy.remarks.tsv" in said  # has the reasons

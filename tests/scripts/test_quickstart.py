@@ -1,4 +1,4 @@
-"""The quickstart from a small corpus to its table: interrupted, resumed, finished, and asked for others."""
+"""The quickstart from a small corpus to its table: interrupted, resumed and finished."""
 
 import os
 import re
@@ -57,7 +57,7 @@ def test_interrupted_resumed_and_finished(tmp_path, start):
     table = (output / "table.txt").read_text()
     assert table in printed and "jointly" in table
     assert (output / "exlm" / "train.log").read_text().count("Loaded checkpoint") == 1
-    picture = (output / "curve.png").stat().st_mtime_ns
+    assert (output / "curve.png").exists()
 
     failing = tmp_path / "failing"
     write_file(failing / "exlm", "no folder")
@@ -65,10 +65,6 @@ def test_interrupted_resumed_and_finished(tmp_path, start):
         (failing / name).symlink_to(output / name)
     failed = start("text", "--output", failing, "--updates", 100_000)
     assert "error: exlm failed" in end(failed, 1)[1]  # the other trainings are stopped
-
-    other = start(*words, "--seed", 2)
-    assert "holds a run of other settings" in other.communicate(timeout=300)[1] and other.returncode
-    assert (output / "curve.png").stat().st_mtime_ns == picture
 
 
 @pytest.mark.slow

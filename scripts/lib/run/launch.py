@@ -186,9 +186,6 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             restore.save(model, save / IMPORTED)
         for command in commands if first else commands[:1]:
             if status := run(command, save / LOG, lock):
-                end = (save / LOG).read_text("utf-8", "replace").rstrip().rsplit("\n", 1)[-1] if first else ""
-                if re.match(r"[\w.]*(Error|Exception)\b", end):  # under some tracebacks
-                    print(f"error: {command[0]} ended with {end}\nAll of it: {save / LOG}", file=sys.stderr)
                 return status
         if first and training.imported:
             (save / IMPORTED).unlink()

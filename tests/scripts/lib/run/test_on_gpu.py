@@ -97,24 +97,13 @@ def test_jobs_that_share(machine):
     assert list(fifth) == ["GPU-b"]
 
 
-@pytest.fixture
-def call(monkeypatch, capfd):
-    """call(WORD...) -> exit status, and both outputs."""
-
-    def run(*words) -> tuple[int, str, str]:
-        held, take = {}, on_gpu.take
-        with monkeypatch.context() as patched:
-            patched.setattr(on_gpu, "take", lambda *asked: held.update(take(*asked)) or held)
-            patched.setattr(sys, "argv", ["on_gpu", *map(str, words)])
-            status = on_gpu.main()
-        for descriptor in held.values():
-            os.close(descriptor)
-        return status, *capfd.readouterr()
-
-    return run
+def call(*words) -> tuple[int, str, str]:
+    """Exit status and both outputs of a job."""
+    done = subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_sees_its_gpus(machine, call):
+def test_the_command_sees_its_gpus(machine):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.take(["GPU-a"], 1)
     assert call(*show) == (0, "GPU-b\n", "")
@@ -125,7 +114,7 @@ def test_the_command_sees_its_gpus(machine, call):
     assert status == 2 and "--gpus 4: this job sees 3 GPUs" in error
 
 
-def test_log(call, tmp_path):
+def test_log(tmp_path):
     log = tmp_path / "deep" / "log"
     options = ("--gpus", 0, "--log", log, "--")
     assert call(*options, "sh", "-c", "echo one; echo two >&2") == (0, "", "")

@@ -120,9 +120,7 @@ def test_commands_of_pre_trainings(asked, data, given, name, words):
     ("target", "given", "named"),
     [
         ("table2", {"size": "small"}, "data=FOLDER"),
-        ("table3", {}, "glue=FOLDER .* or squad=FOLDER"),
-        ("table3", {"glue": "glue-bin/MNLI-bin"}, "TASK-bin"),
-        ("table3", {"glue": "glue-bin", "tasks": "RTE"}, "data=FOLDER"),
+        ("table3", {"glue": "glue-bin/MNLI-bin"}, "glue=FOLDER .* or squad=FOLDER"),
         ("table1", {}, "moleculenet=SET=FOLDER"),
         ("table1", {"moleculenet": "bace=sets"}, "smiles=FOLDER"),
         (
