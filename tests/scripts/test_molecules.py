@@ -20,7 +20,7 @@ from tests.huggingface.test_export import molecule_checkpoint
 from tests.integration import commands
 from tests.support import builders, pages
 from tests.support.builders import write_file
-from tests.support.molecules import labelled_molecules, molecules, numbers, read_csv
+from tests.support.molecules import molecules, numbers, read_csv
 
 FORM = TableFormat()
 # a file of molecules, and the lines that cannot be read
@@ -58,17 +58,6 @@ def checkpoint(save_checkpoint, tmp_path_factory):
     return lambda arch: save_checkpoint(arch, symbols=symbols, data=folder)
 
 
-@pytest.fixture(scope="module")
-def finetuned(checkpoint, tmp_path_factory):
-    """The folder of a fine-tuning on the properties of labelled_molecules."""
-    folder, model = tmp_path_factory.mktemp("finetuned"), checkpoint("exlm_tiny")
-    dictionary = load_checkpoint(model, device="cpu").dictionary
-    builders.write_dictionary(folder, dictionary.symbols[dictionary.nspecial :])
-    data = labelled_molecules(folder, 100, folder / "dict.txt")
-    pages.run("finetune_moleculenet", "bbbp", model, data, folder / "run", "--seed", 2, *FLAGS)
-    return folder / "run"
-
-
 def call(what, *words) -> None:
     assert script.main([what, *map(str, words), "--device", "cpu"]) == 0
 
@@ -90,25 +79,6 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     call("embed", path, stream)  # beside the molecules
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
-
-
-@pytest.mark.slow
-def test_results_and_their_predictions_again(finetuned, tmp_path):
-    result = json.loads((finetuned / "result.json").read_text())
-    assert (result["seed"], result["task"], result["model"]) == (2, "bbbp", "exlm_tiny")
-    metrics, run = result["metrics"], commands.parse((finetuned / "train.log").read_text())
-    best = max(run.values("auc", "valid"))  # that of the best checkpoint
-    assert metrics["valid"]["auc"] == pytest.approx(best, abs=2e-6)
-    for split in ("valid", "test"):
-        rows = read_csv(finetuned / f"{split}.predictions.csv")
-        expected = summarise(numbers(rows), numbers(rows, " (label)"), "classification", [1.0, 1.0], 0.5)
-        assert {name: metrics[split][name] for name in expected} == pytest.approx(expected, abs=1e-9)
-        assert metrics[split]["molecules"] == len(rows) == 10
-    assert [path.name for path in finetuned.glob("*.pt")] == ["checkpoint_best.pt"]
-    path = write_file(tmp_path / "test.smi", "".join(row["smiles"] + "\n" for row in rows))
-    call("predict", finetuned / "checkpoint_best.pt", path)
-    again = read_csv(tmp_path / "test.predictions.csv")
-    np.testing.assert_allclose(numbers(again), numbers(rows), atol=2e-6)
 
 
 def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path):
@@ -136,9 +106,9 @@ def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp
     assert rows[4]["remark"] == "not a SMILES string"
 
 
-@pytest.mark.slow
-def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
-    checkpoint = finetuned / "checkpoint_best.pt"
+def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
+    names = ("ring", "other")
+    checkpoint = molecule_checkpoint(save_checkpoint, "classification", names, (0.0, 0.0), (1.0, 1.0))
     lines = [f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)]
     table = write_file(tmp_path / "c.csv", "smiles,id\nCCO,a, b\n")
     call("predict", checkpoint, table)
@@ -164,41 +134,43 @@ def test_predictions_of_a_stream(finetuned, tmp_path, capsys):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+# the columns of labels, and the metric that chooses the best epoch
+LABELS = {"classification": ["ring", "other"], "multiclass": ["c"], "regression": ["c", "energy"]}
+BEST = {"classification": ("auc", max), "multiclass": ("mcc", max), "regression": ("scaled_rmse", min)}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["multiclass", "regression"])
-def test_classes_and_values_of_different_units_from_table_to_prediction(kind, checkpoint, tmp_path):
-    model, table = checkpoint("exlm_tiny"), tmp_path / "set.csv"
+@pytest.mark.parametrize("kind", LABELS)
+def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
+    """Metrics are those of the predictions, which checkpoint and export repeat; units may differ."""
+    model, table, labels = checkpoint("exlm_tiny"), tmp_path / "set.csv", LABELS[kind]
     dictionary = load_checkpoint(model, device="cpu").dictionary
     builders.write_dictionary(tmp_path, dictionary.symbols[dictionary.nspecial :])
-    rows = [f"{s},{s.count('C') % 3},{-5e4 + 10 * len(s)}" for s in molecules(100)]
-    write_file(table, "\n".join(["smiles,c,energy", *rows]) + "\n")
-    chosen = ["--label-columns", "c", *(["energy"] if kind == "regression" else [])]
+    rows = ["smiles,ring,other,c,energy"]
+    for i, smiles in enumerate(molecules(100)):
+        ring, other = int("n" in smiles or "c1cco" in smiles), "" if i % 3 else i % 2
+        rows.append(f"{smiles},{ring},{other},{smiles.count('C') % 3},{-5e4 + 10 * len(smiles)}")
+    write_file(table, "\n".join(rows) + "\n")
     words = ["mine", table, tmp_path / "bin", "--dictionary", tmp_path, "--kind", kind, "--split", "random"]
-    assert prepare_moleculenet.main([*map(str, [*words, *chosen])]) == 0
-    pages.run("finetune_moleculenet", "mine", model, tmp_path / "bin", tmp_path / "run", *FLAGS)
-    result, log = json.loads((tmp_path / "run/result.json").read_text()), tmp_path / "run/train.log"
-    best = {"multiclass": ("mcc", max), "regression": ("scaled_rmse", min)}[kind]
-    assert result["metric"] == best[0]
-    logged = commands.parse(log.read_text()).values(best[0], "valid")
-    assert result["metrics"]["valid"][best[0]] == pytest.approx(best[1](logged), abs=2e-6)
-    found = read_csv(tmp_path / "run/test.predictions.csv")
-    names = {"multiclass": ["c 0", "c 1", "c 2"], "regression": ["c", "energy"]}[kind]
-    values = numbers(found, names=names)
-    test = result["metrics"]["test"]
-    if kind == "multiclass":
-        np.testing.assert_allclose(values.sum(1), 1, atol=1e-6)
-        hits = values.argmax(1) == numbers(found, " (label)", ["c"])[:, 0]
-        assert test["accuracy"] == test["properties"]["c"]["accuracy"] == hits.mean()
-    else:
-        errors = values - numbers(found, " (label)", names)
-        std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
-        assert test["scaled_rmse"] == pytest.approx(np.mean(np.sqrt((errors**2).mean(0)) / std), rel=1e-6)
-        assert test["properties"]["energy"]["rmse"] == pytest.approx(np.sqrt((errors[:, 1] ** 2).mean()))
+    assert prepare_moleculenet.main([*map(str, words), "--label-columns", *labels]) == 0
+    run = tmp_path / "run"
+    pages.run("finetune_moleculenet", "mine", model, tmp_path / "bin", run, "--seed", 2, *FLAGS)
+    result, (metric, best) = json.loads((run / "result.json").read_text()), BEST[kind]
+    about = [result[name] for name in ("seed", "task", "model", "metric")]
+    assert about == [2, "mine", "exlm_tiny", metric]
+    logged = commands.parse((run / "train.log").read_text()).values(metric, "valid")
+    assert result["metrics"]["valid"][metric] == pytest.approx(best(logged), abs=2e-6)
+    std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
+    names = ["c 0", "c 1", "c 2"] if kind == "multiclass" else labels
+    for split in ("valid", "test"):
+        found = read_csv(run / f"{split}.predictions.csv")
+        values, truth = numbers(found, names=names), numbers(found, " (label)", labels)
+        expected, metrics = summarise(values, truth, kind, std, 0.5), result["metrics"][split]
+        assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+        assert metrics["molecules"] == len(found) == 10
+    assert [path.name for path in run.glob("*.pt")] == ["checkpoint_best.pt"]
     smiles = write_file(tmp_path / "a.smi", "".join(row["smiles"] + "\n" for row in found))
-    for start in (
-        tmp_path / "run/checkpoint_best.pt",
-        export(tmp_path / "run/checkpoint_best.pt", tmp_path / "e"),
-    ):
+    for start in (run / "checkpoint_best.pt", export(run / "checkpoint_best.pt", tmp_path / "exported")):
         call("predict", start, smiles, "--overwrite")
         again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=names)
         np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)

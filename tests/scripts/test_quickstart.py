@@ -1,5 +1,6 @@
 """The quickstart from a small corpus to its table: interrupted, resumed and finished."""
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from lib.report.quickstart import STARTS, measure
 
 from tests.support.builders import write_file
 
@@ -76,7 +78,12 @@ def test_molecules_to_the_table(tmp_path, start):
     write_file(tmp_path / "logP.csv", "\n".join(["smiles,logP", *rows]) + "\n")
     end(start("smiles", "--output", tmp_path, "--updates", 6))
     table = (tmp_path / "table.txt").read_text()
-    assert "pre-trained ExLM" in table and (tmp_path / "curve.png").exists()
+    for name, title in STARTS.items():
+        result = json.loads((tmp_path / "finetune" / name / "result.json").read_text())
+        assert re.search(rf"^{title} +{result['metrics']['test']['rmse']:.3f}$", table, re.M)
+    found = measure(tmp_path / "exlm" / "checkpoint_last.pt", 0.387)
+    bits = " +".join(f"{found[name]:.2f}" for name in ("jointly", "one by one", "gain"))
+    assert re.search(rf"^ExLM \(paper\) +{bits}$", table, re.M) and (tmp_path / "curve.png").exists()
     assert re.search(r"with +CC\(=O\)\S*c1ccccc1C\(=\S*\)O$", table)
 
 

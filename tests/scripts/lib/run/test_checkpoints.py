@@ -1,8 +1,19 @@
 """What GLUE, SQuAD and MoleculeNet read of a checkpoint before they train, and what they refuse."""
 
 import pytest
+import torch
 from lib.command_line import Flags, UserError
 from lib.run.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint
+
+from tests.support import builders
+
+
+@pytest.fixture
+def checkpoint(save_checkpoint, tmp_path):
+    """checkpoint(...) -> the file of a model with the dictionary of a, b and c in tmp_path/data."""
+    builders.write_dictionary(tmp_path / "data", "abc")
+    about = {"symbols": builders.dictionary("abc"), "data": tmp_path / "data"}
+    return lambda arch="exlm_tiny", **more: save_checkpoint(arch, **about, **more)
 
 
 def dictionary(path, text):
@@ -11,21 +22,25 @@ def dictionary(path, text):
 
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)
-def test_what_is_read(saved_checkpoint, tmp_path, embedding):
-    found = read_checkpoint(saved_checkpoint(embedding=embedding, sizes={"expand_from_layer": 1}))
+def test_what_is_read(checkpoint, tmp_path, embedding):
+    path = checkpoint(ext_state_num=3, encoder_normalize_before=True, expand_from_layer=1)
+    state = torch.load(path, weights_only=False)
+    state["model"][embedding] = state["model"].pop(EMBEDDINGS[0])
+    torch.save(state, path)
+    found = read_checkpoint(path)
     assert found.entries == 8  # a, b, c, <s>, <pad>, </s>, <unk> and <mask>
     assert found.dictionary == tmp_path / "data" / "dict.txt"
-    flags = "--arch exlm_tiny --encoder-layers 2 --encoder-embed-dim 4 --max-positions 16 --ext-state-num 3 "
-    flags += "--encoder-normalize-before --expand-from-layer 1"
-    assert found.flags == Flags.of(flags.split(" "))
+    sizes = "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
+    flags = f"--arch exlm_tiny {sizes} --max-positions 256 --ext-state-num 3 --encoder-normalize-before"
+    assert found.flags == Flags.of(f"{flags} --expand-from-layer 1")
     seen = (found.repeat, found.expands, found.max_positions, found.task.tokens_per_sample)
-    assert seen == (1, True, 16, 12)
-    found = read_checkpoint(saved_checkpoint("mlm_tiny", task={"repeat_times": 4}))
+    assert seen == (1, True, 256, 32)
+    found = read_checkpoint(checkpoint("mlm_tiny", repeat_times=4))
     assert "--ext-state-num" not in found.flags and not found.expands and found.repeat == 4
 
 
-def test_dictionaries_that_are_not_the_checkpoints(saved_checkpoint, tmp_path):
-    path = saved_checkpoint()
+def test_dictionaries_that_are_not_the_checkpoints(checkpoint, tmp_path):
+    path = checkpoint()
     check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
     for text in ("a 1\nb 1\nc 1\nd 1\n", "a 1\nc 1\nb 1\n", "a 1\nno count\n"):
         with pytest.raises(ValueError, match="/d"):
@@ -35,8 +50,8 @@ def test_dictionaries_that_are_not_the_checkpoints(saved_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a 1\nb 1\n", "a 1\na 1\nb 1\n", None])  # shorter, broken, gone
-def test_a_folder_that_was_filled_anew_says_nothing(saved_checkpoint, tmp_path, text):
-    path, file = saved_checkpoint(), tmp_path / "data" / "dict.txt"
+def test_a_folder_that_was_filled_anew_says_nothing(checkpoint, tmp_path, text):
+    path, file = checkpoint(), tmp_path / "data" / "dict.txt"
     file.unlink() if text is None else file.write_text(text)
     found = read_checkpoint(path)
     assert found.dictionary is None

@@ -92,13 +92,14 @@ def test_a_set_of_ones_own(toy_inputs, ask):
     assert ask("moleculenet").metrics == ("auc", "prc_auc", "mcc", "loss")
 
 
-def test_windows_and_their_updates(saved_checkpoint, tmp_path):
+def test_windows_and_their_updates(save_checkpoint, tmp_path):
     """Of two questions, one with an unknown answer, and a pre-training on 24 tokens."""
     symbols, data = builders.dictionary(60), tmp_path / "squad"
     builders.write_dictionary(data, symbols.symbols[symbols.nspecial :])
     asked = [("known", "w50 w51", 0, [(3, 4)]), ("odd", "w52 w53", 0, [Answer("elsewhere", -1)])]
     squad.save(data, squad.split_of([squad.sentence(30)], asked), "train", "valid")
-    model = saved_checkpoint("mlm_tiny", rows=len(symbols), task={"data": str(data), "tokens_per_sample": 24})
+    task = {"_name": "masked_lm", "tokens_per_sample": 24}
+    model = save_checkpoint("mlm_tiny", task=task, symbols=symbols, data=data)
     sizes = ("--batch-size", 2, "--max-epoch", 5, "--warmup-ratio", 0.5, "--max-question-tokens", 8)
     names = ("--window-tokens", "--doc-stride", "--total-num-update", "--warmup-updates")
 
