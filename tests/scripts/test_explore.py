@@ -1,10 +1,9 @@
-"""The case study's command: text, JSON and pictures; one clear line for everything that is wrong."""
+"""The case study's command: text, JSON and pictures."""
 
 import json
 
 import explore
 import torch
-from lib.files import ROOT
 from matplotlib.image import imread
 
 from fs_plugins.inference import load
@@ -46,11 +45,6 @@ def test_seeds_and_what_is_refused(pretrained, save_checkpoint, refused, tmp_pat
         assert explore.main(words) == 0
         samples.append(json.loads((tmp_path / "graph.json").read_text())["samples_free"])
     assert samples[0] != samples[1]
-    for words, named in (
-        ((save_checkpoint("p_roberta_base"), TEXT), "--arch p_roberta_base"),
-        ((pretrained, "it is good"), "'it is good'"),
-        ((ROOT / "pretrained/mlm-molecules", "CC<mask>O"), f"{ROOT}/pretrained/mlm-molecules"),
-        ((pretrained, TEXT, "--output", "/dev/null/folder"), "/dev/null"),
-    ):
-        assert named in refused(explore.main, *output, "--overwrite", *words)
+    other = save_checkpoint("p_roberta_base")
+    assert "--arch p_roberta_base" in refused(explore.main, *output, "--overwrite", other, TEXT)
     assert "index.html exists already" in refused(explore.main, *output, pretrained, TEXT)

@@ -1,7 +1,6 @@
 """What is written of predictions on molecules, by a fine-tuned model or a baseline."""
 
 import hashlib
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -83,13 +82,9 @@ def write_results(
         split = Split.read(data, name)
         metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
         metrics[name] |= summarise(values, split.labels, info.kind, info.std, threshold)
-        columns = by_property(values, split.labels, info.kind, threshold)
-        metrics[name]["properties"] = {  # None where one has none
-            name: {
-                key: None if math.isnan(column[i]) else float(column[i]) for key, column in columns.items()
-            }
-            for i, name in enumerate(info.names)
-        }
+        columns = pd.DataFrame(by_property(values, split.labels, info.kind, threshold), index=info.names)
+        columns = columns.astype(object).where(columns.notna(), None)  # where a property has none
+        metrics[name]["properties"] = columns.to_dict("index")
         metrics[name]["rows_sha256"] = split.sha256
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
         shown = info.outputs.predictions(torch.from_numpy(values)).numpy() if logits else values

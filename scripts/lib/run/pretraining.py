@@ -21,7 +21,6 @@ from fs_plugins.data.vocabulary import FILE, Vocabulary
 TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
 K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
 REFUSED = {
-    **dict.fromkeys(K, "is set by --k"),
     "--save-dir": "is SAVE",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }

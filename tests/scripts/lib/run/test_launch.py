@@ -159,11 +159,9 @@ def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
 
 
 def test_help_cost_and_command(tmp_path, capsys):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit):
         pages.resolve("pretrain_text", "--help")
-    said = capsys.readouterr().out
-    assert not ended.value.code and "scripts/pretrain_text.sh says more" in said
-    assert said.startswith("usage: pretrain_text.sh ")
+    assert capsys.readouterr().out.startswith("usage: pretrain_text.sh ")
     words = ("exlm", "base", tmp_path / "my data", tmp_path / "s", "--gpus", 2, "--print")
     *cost, command = pages.run("pretrain_text", *words).splitlines()
     assert cost[0] == "parameters        128,258,661" and any("H100" in line for line in cost)

@@ -56,7 +56,6 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
     ("words", "named"),
     [
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2"),
-        ([TEXT, "exlm", "smoke", "--ext-state-num=2"], "--ext-state-num .*--k"),
         ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq .*--batch-size"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048.* 3 GPUs"),
     ],
