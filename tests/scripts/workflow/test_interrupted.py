@@ -21,18 +21,21 @@ pytestmark = pytest.mark.slow
 WORDS = ("mine", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
 WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 FOLDER = Path("out/study/a/lr-default/seed-1")
-# waits in the process of which one word is PROGRAM, before it begins or after its first file has its name
+# waits in the process of which one word is PROGRAM, before it begins or when it has written checkpoint_last.pt
 STOPPED = """
 import os, sys, time
-def wait(*args):
+def wait():
     open(os.environ["REACHED"], "w").close()
     time.sleep(600)
+def replace(source, target):
+    original(source, target)
+    if str(target).endswith("checkpoint_last.pt"):
+        wait()
+original = os.replace
 if os.environ.get("PROGRAM") in sys.orig_argv:
     if os.environ["MOMENT"] == "before":
         wait()
-    else:
-        original = os.replace
-        os.replace = lambda *args: (original(*args), wait())
+    os.replace = replace
 """
 MOMENTS = {  # what is in the log by then, or a program and whether it has begun
     "in mid-training": ("fairseq_cli.train", "within"),
@@ -89,6 +92,7 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
 
     complete(tmp_path, *WORDS)
     assert results(tmp_path) == results(whole)
+    assert ("Loaded checkpoint" in log.read_text()) == (moment == "in mid-training")
 
 
 def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
