@@ -68,7 +68,7 @@ def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
 
 
 def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
-    """Type of an argument."""
+    """Returns the type of an argument."""
 
     def convert(text: str):
         with suppress(ValueError):
@@ -80,7 +80,7 @@ def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[
 
 
 def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
-    """Type of an argument."""
+    """Returns the type of an argument."""
     return _checked(int, lambda n: low <= n <= high, f"a whole number from {low:,} to {high:,}")
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 WORDS = ("mine", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
 WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 FOLDER = Path("out/study/a/lr-default/seed-1")
-# waits in the process of which one word is PROGRAM, before it begins or when it has written checkpoint_last.pt
+# waits in the process that has the word PROGRAM, before it begins or when it has written checkpoint_last.pt
 STOPPED = """
 import os, sys, time
 def wait():
