@@ -222,6 +222,8 @@ class ExLMModel(RotaryRobertaModel):
         prefix = f"{name}.encoder." if name else "encoder."
         if not any(key.startswith(f"{prefix}query_linear.") for key in state_dict):
             shared = ("sentence_encoder.", "lm_head.")
-            own = {key: value for key, value in self.encoder.state_dict().items() if not key.startswith(shared)}
+            own = {
+                key: value for key, value in self.encoder.state_dict().items() if not key.startswith(shared)
+            }
             logger.warning("the checkpoint is an MLM's: %s are as initialised", ", ".join(own))
             state_dict |= {f"{prefix}{key}": value for key, value in own.items()}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.data.outputs import PROBLEMS
+from fs_plugins.data.outputs import CLASSES, PROBLEMS, REGRESSION, Outputs
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import restore, save
 from fs_plugins.inference import load as load_model
@@ -81,6 +81,10 @@ def test_a_head_of_transformers(head, kind, folders, save_checkpoint, transforme
         rows = read_csv(tmp_path / "a.predictions.csv")
         written = [[float(row[name]) for name in names] for row in rows]
         np.testing.assert_allclose(written, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_head_without_a_loss_is_read_as_the_first_one_would_record():
+    assert [Outputs.of_config({}, count).problem for count in (1, 2)] == [REGRESSION, CLASSES]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
