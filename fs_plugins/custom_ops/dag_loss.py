@@ -25,7 +25,6 @@ float32, and the result is float32.
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.utils.flop_counter import register_flop_formula
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
@@ -147,12 +146,12 @@ def _backward(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
 
 def _call(name: str, match: Tensor, tensors: tuple[Tensor, ...]) -> None:
     """Calls the library's function of a pass with contiguous tensors in the order of csrc/dag.h."""
-    kind, sizes = match.device.type, match.shape
-    function = f"exlm_dag_{name}_{kind}"
-    compiled = library.load(kind)
+    device, sizes = match.device.type, match.shape
+    function = f"exlm_dag_{name}_{device}"
+    compiled = library.load(device)
     if compiled is None:
         raise RuntimeError(f"{function}: there is no compiled library; call dag_loss instead")
-    if kind == "cpu":
+    if device == "cpu":
         sizes = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *sizes
     with torch.cuda.device_of(match):  # nothing on a CPU
         last = torch.cuda.current_stream().cuda_stream if match.is_cuda else torch.get_num_threads()
@@ -177,15 +176,3 @@ for _name, _kernel, _shapes in (
 ):
     torch.library.impl(_name, ("cpu", "cuda"), _kernel)
     torch.library.register_fake(_name, _shapes)
-
-
-@register_flop_formula(torch.ops.exlm.dag_forward)
-def _forward_flops(match_shape, *shapes, **unused) -> int:
-    """For ``FlopCounterMode``: a multiplication and an addition for each target and edge."""
-    B, M, L = match_shape
-    return B * M * L * L
-
-
-@register_flop_formula(torch.ops.exlm.dag_backward)
-def _backward_flops(grad_shape, match_shape, *shapes, **unused) -> int:
-    return 2 * _forward_flops(match_shape)

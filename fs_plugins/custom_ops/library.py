@@ -23,15 +23,6 @@ ERRORS = {
     -3: "out of memory",
     -4: "the sizes exceed the GPU kernels' 16,352 nodes or 1,048,576 targets",
 }
-# Errors of CUDA's that a build other than for this machine gives, whatever the arguments.
-OTHER_BUILD = {
-    35: "the GPU's driver is older than the CUDA that the op was built with: take a newer driver, or "
-    "`pip install .` with CUDA_HOME at an older CUDA",
-    209: "the op was built for other GPUs: `pip install .` with TORCH_CUDA_ARCH_LIST set to this one's",
-    222: "the op was built for older GPUs, and with a newer CUDA than the driver's: `pip install .` with "
-    "TORCH_CUDA_ARCH_LIST set to this GPU's",
-}
-PLAIN = "; EXLM_NO_CUDA=1 pip install . leaves it out, and the plain PyTorch path serves, which is slower"
 
 _P = c_void_p
 _SIZES = [c_int64, c_int64, c_int64]  # B, M, L
@@ -49,39 +40,39 @@ _SIGNATURES = {
 
 
 @functools.cache
-def load(kind: str) -> ctypes.CDLL | None:
-    """The library for ``kind`` ("cpu", "cuda"), or None, with one warning, where there is none that fits."""
+def load(device: str) -> ctypes.CDLL | None:
+    """Returns the library for "cpu" or "cuda"; None, with one warning, if there is none that fits."""
     reasons = []
-    for path in _candidates(kind):
+    for path in _candidates(device):
         try:
-            return _open(path, kind)
+            return _open(path, device)
         except (OSError, AttributeError, ImportError) as error:
             reasons.append(f"{path}: {error}")
-    found = "; ".join(reasons) if reasons else f"{sources.library_path(kind).name} was not built"
+    found = "; ".join(reasons) if reasons else f"{sources.library_path(device).name} was not built"
     logger.warning(
         "No compiled DAG op for %s (%s): the plain PyTorch path serves, which is many times slower. "
         "`pip install .` in the clone builds the op; it needs %s.",
-        kind,
+        device,
         found,
-        "a C++ compiler (Debian: apt-get install g++)" if kind == "cpu" else "nvcc and a C++ compiler",
+        "a C++ compiler (Debian: apt-get install g++)" if device == "cpu" else "nvcc and a C++ compiler",
     )
     return None
 
 
-def _candidates(kind: str) -> list[Path]:
-    """Existing library files: beside this file, else in other copies of the package on ``sys.path``."""
-    own = sources.library_path(kind)
+def _candidates(device: str) -> list[Path]:
+    """Returns library files: beside this file, and in other copies of the package on ``sys.path``."""
+    own = sources.library_path(device)
     elsewhere = [Path(entry) / "fs_plugins" / "custom_ops" / own.name for entry in sys.path if entry]
     return [path for path in dict.fromkeys([own, *elsewhere]) if path.is_file()]
 
 
-def _open(path: Path, kind: str) -> ctypes.CDLL:
+def _open(path: Path, device: str) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.exlm_dag_source_hash.restype = c_char_p
     built_from = library.exlm_dag_source_hash().decode()
-    if built_from != sources.source_hash(kind):
+    if built_from != sources.source_hash(device):
         raise ImportError("it was built from other sources than those beside this package")
-    for name, (result, arguments) in _SIGNATURES[kind].items():
+    for name, (result, arguments) in _SIGNATURES[device].items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
@@ -98,7 +89,4 @@ def check(code: int, name: str, library: ctypes.CDLL) -> None:
         raise ValueError(f"{name}: {ERRORS[code]}")
     if code < 0:
         raise RuntimeError(f"{name}: {ERRORS.get(code, f'error {code}')}")
-    message = f"{name}: CUDA error {code}: {library.exlm_dag_error_string_cuda(code).decode()}"
-    if code in OTHER_BUILD:
-        message += f" ({OTHER_BUILD[code]}{PLAIN})"
-    raise RuntimeError(message)
+    raise RuntimeError(f"{name}: CUDA error {code}: {library.exlm_dag_error_string_cuda(code).decode()}")

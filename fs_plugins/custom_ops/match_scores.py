@@ -10,7 +10,9 @@ from torch.autograd.function import once_differentiable
 CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time on a CPU
 CUDA_SHARE = 16  # on a GPU: this fraction of its memory
 HALF = (torch.float16, torch.bfloat16)
-ALIGNMENT = 8  # rows of logits are filled up to 16 bytes: products take a sixth of the time on an H100
+# Rows of logits begin at multiples of so many numbers: products with other rows take one and a half times as
+# long on a CPU, and in half precision six times as long on an H100.
+ALIGNMENT = 16
 
 
 def match_scores(
@@ -28,8 +30,7 @@ def match_scores(
     Matrix products are taken in the type of ``states`` (or autocast's), the softmax in float32. Logits are
     kept for the backward pass, in the type of the products, if ``chunk_bytes`` hold all of them. Otherwise
     they are computed for a chunk of the nodes at a time, and again in the backward pass; then never more
-    than ``chunk_bytes`` of float32 logits are alive (one token's at least), and in half precision as many of
-    that type beside them.
+    than ``chunk_bytes`` of float32 logits are alive (one token's at least).
 
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
@@ -50,29 +51,35 @@ def match_scores(
     if weight.dtype in HALF and (missing := -len(weight) % ALIGNMENT):
         weight = F.pad(weight, (0, 0, 0, missing))
         bias = F.pad(bias, (0, missing), value=-torch.inf)  # no probability
-    if chunk_bytes is None:
-        chunk_bytes = _chunk_bytes(states.device)
+    if chunk_bytes is None:  # a share of a GPU's whole memory, not of what is free: the same at each step
+        on_gpu = device == "cuda"
+        memory = torch.cuda.get_device_properties(states.device).total_memory if on_gpu else 0
+        chunk_bytes = memory // CUDA_SHARE or CHUNK_BYTES
+    bias = bias.view(-1, len(weight))
+    rows, k = states.shape[0] * states.shape[1], len(bias)
+    most = k * max(1, chunk_bytes // (4 * bias.numel()))
+    chunks = max(1, -(-rows // most))  # of equal size: a small last one would cost as much as others
+    size = k * max(1, -(-rows // (k * chunks)))
     with torch.autocast(device_type=device, enabled=False):
-        return _MatchScores.apply(states, weight, bias.view(-1, len(weight)), targets, chunk_bytes, compiled)
+        return _MatchScores.apply(states, weight, bias, targets, size, compiled)
 
 
 class _MatchScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, chunk_bytes, compiled):
+    def forward(ctx, states, weight, bias, targets, size, compiled):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        ctx.chunks = _chunks(len(rows), len(weight), chunk_bytes, len(bias))
-        ctx.passes = _compiled_passes() if compiled else (_normalized, _softmax_times)
+        ctx.size, ctx.passes = size, _compiled_passes() if compiled else (_normalized, _softmax_times)
         scores, log_norms, logits = [], [], None
-        for chunk in ctx.chunks:
+        for chunk, wanted in zip(rows.split(size), row_targets.split(size), strict=True):
             logits = None  # frees the last chunk before the next
-            logits, norms = ctx.passes[0](_logits(rows[chunk], weight, bias))
-            scores.append(logits.gather(1, row_targets[chunk]) - norms)
+            logits, norms = ctx.passes[0](_logits(chunk, weight, bias))
+            scores.append(logits.gather(1, wanted) - norms)
             log_norms.append(norms)
-        scores = _joined(scores)
-        ctx.save_for_backward(states, weight, bias, targets, scores, _joined(log_norms))
-        ctx.logits = logits if len(ctx.chunks) == 1 and any(ctx.needs_input_grad) else None
+        scores = torch.cat(scores)
+        ctx.save_for_backward(states, weight, bias, targets, scores, torch.cat(log_norms))
+        ctx.logits = logits if len(rows) <= size and any(ctx.needs_input_grad) else None
         return scores.unflatten(0, (B, L)).transpose(1, 2)
 
     @staticmethod
@@ -89,27 +96,23 @@ class _MatchScores(torch.autograd.Function):
         at_targets = (grad.transpose(1, 2) @ same).flatten(0, 1).addcmul_(scores.exp(), minus)  # [B * L, M]
         logits, ctx.logits = ctx.logits, None  # overwritten below: a second backward pass computes them again
         grad_rows, grad_weight, grad_bias = [], None, None
-        for chunk in ctx.chunks:
+        parts = (t.split(ctx.size) for t in (rows, row_targets, log_norms, minus, at_targets))
+        for chunk, wanted, norms, factors, known in zip(*parts, strict=True):
             if logits is None:
-                logits, _ = ctx.passes[0](_logits(rows[chunk], weight, bias))
-            logits = ctx.passes[1](logits, log_norms[chunk], minus[chunk])
-            logits.scatter_(1, row_targets[chunk], at_targets[chunk].to(logits.dtype))
-            logits = logits.to(rows.dtype)
+                logits, _ = ctx.passes[0](_logits(chunk, weight, bias))
+            logits = ctx.passes[1](logits, norms, factors)
+            logits = logits.scatter_(1, wanted, known.to(logits.dtype))[:, : len(weight)]
             grad_rows.append(logits @ weight)
-            states_of = torch.eye(len(bias), dtype=rows.dtype, device=rows.device)
-            of_bias = states_of.repeat(1, len(logits) // len(bias)) @ logits
+            of_bias = logits.unflatten(0, (-1, len(bias))).sum(0, dtype=grad.dtype)
             if grad_weight is None:
-                grad_weight, grad_bias = logits.t() @ rows[chunk], of_bias
-                if len(ctx.chunks) > 1:  # sums in float32
-                    grad_weight, grad_bias = grad_weight.to(grad.dtype), of_bias.to(grad.dtype)
+                grad_weight, grad_bias = logits.t() @ chunk, of_bias
+                if len(rows) > ctx.size:  # sums in float32
+                    grad_weight = grad_weight.to(grad.dtype)
             else:
+                grad_weight += logits.t() @ chunk
                 grad_bias += of_bias
-                if weight.dtype == grad_weight.dtype:
-                    grad_weight.addmm_(logits.t(), rows[chunk])
-                else:
-                    grad_weight += logits.t() @ rows[chunk]
             logits = None  # frees this chunk before the next
-        grads = _joined(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
+        grads = torch.cat(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
         return *grads, None, None, None
 
 
@@ -118,56 +121,30 @@ def _compiled_passes():
     return tuple(torch.compile(f, dynamic=False) for f in (_normalized, _softmax_times))
 
 
-def _chunk_bytes(device: torch.device) -> int:
-    """A share of a GPU's whole memory, not of what is free, so that a step's sums are the same each time."""
-    if device.type != "cuda":
-        return CHUNK_BYTES
-    return torch.cuda.get_device_properties(device).total_memory // CUDA_SHARE
-
-
-def _stay_half(logits: Tensor) -> bool:
-    """Whether logits are kept in half precision: not on a CPU, where operators of two types are slow."""
-    return logits.dtype in HALF and logits.is_cuda
-
-
 def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Logits [R, V] and what is to be subtracted from them for log-probabilities, [R, 1] float32.
 
-    Unless they stay in half precision, they become log-probabilities."""
-    if _stay_half(logits):
-        return logits, logits[:, :1] - logits.log_softmax(1, dtype=torch.float32)[:, :1]
+    Unless they are in half precision, they become log-probabilities."""
     if logits.dtype in HALF:
-        logits = logits.log_softmax(1, dtype=torch.float32)
-    else:
-        torch.log_softmax(logits, 1, out=logits)
-    return logits, logits.new_zeros(len(logits), 1)
+        return logits, logits[:, :1] - logits.log_softmax(1, dtype=torch.float32)[:, :1]
+    return torch.log_softmax(logits, 1, out=logits), logits.new_zeros(len(logits), 1)
 
 
 def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor:
     """exp(logits - log_norms) * factors [R, 1], written over the logits."""
-    if _stay_half(logits):
+    if logits.dtype in HALF:
         return torch.mul((logits - log_norms).exp_(), factors, out=logits)
     return logits.exp_().mul_(factors)
 
 
 def _logits(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[R, V] from rows [R, d], of which each k that follow each other are the states of a token."""
+    """[R, V] from rows [R, d], of which each k that follow each other are the states of a token; and columns
+    of -inf up to the alignment."""
+    V = len(weight)
+    buffer = rows.new_empty(len(rows), V + -V % ALIGNMENT)
+    buffer[:, V:] = -torch.inf
     if len(bias) == 1:
-        return F.linear(rows, weight, bias[0])
-    logits = F.linear(rows, weight)
-    logits.unflatten(0, (-1, len(bias))).add_(bias)
-    return logits
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _chunks(rows: int, vocabulary: int, chunk_bytes: int, k: int) -> list[slice]:
-    """Slices of (nearly) equal size, a multiple of k: a small last one would cost another pass over the
-    weight's gradient."""
-    tokens = rows // k
-    most = max(1, chunk_bytes // (4 * vocabulary * k))
-    count = max(1, -(-tokens // most))
-    size = k * max(1, -(-tokens // count))
-    return [slice(start, min(start + size, rows)) for start in range(0, max(1, rows), size)]
+        torch.addmm(bias[0], rows, weight.t(), out=buffer[:, :V])
+    else:
+        torch.mm(rows, weight.t(), out=buffer[:, :V]).unflatten(0, (-1, len(bias))).add_(bias)
+    return buffer

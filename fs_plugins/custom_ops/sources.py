@@ -13,31 +13,31 @@ from pathlib import Path
 CSRC = Path(__file__).resolve().parent / "csrc"
 HEADER = "dag.h"
 
-# Each kind of library is compiled from one source, which includes the common header and its own
-# dag_<kind>_*.h(.cuh).
+# Each device's library is compiled from one source, which includes the common header and its own
+# dag_<device>_*.h(.cuh).
 SOURCES = {"cpu": "dag_cpu.cpp", "cuda": "dag_cuda.cu"}
 
 _SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-LIBRARIES = {kind: f"libexlm_dag_{kind}{_SUFFIX}" for kind in SOURCES}
+LIBRARIES = {device: f"libexlm_dag_{device}{_SUFFIX}" for device in SOURCES}
 
 
-def source_path(kind: str) -> Path:
-    """The source of the library of this kind ("cpu" or "cuda")."""
-    return CSRC / SOURCES[kind]
+def source_path(device: str) -> Path:
+    """The source of the library of this device ("cpu" or "cuda")."""
+    return CSRC / SOURCES[device]
 
 
-def library_path(kind: str) -> Path:
-    """Where the library of this kind lies once it is built; the file need not exist."""
-    return CSRC.parent / LIBRARIES[kind]
+def library_path(device: str) -> Path:
+    """Where the library of this device lies once it is built; the file need not exist."""
+    return CSRC.parent / LIBRARIES[device]
 
 
-def source_hash(kind: str) -> str:
-    """First 16 hex digits of the SHA-256 over the source of this kind and the headers that it may include.
+def source_hash(device: str) -> str:
+    """First 16 hex digits of the SHA-256 over the source of this device and the headers that it may include.
 
     It is compiled into the library (`exlm_dag_source_hash()`): so a library of older sources is noticed.
     """
     digest = hashlib.sha256()
-    own_headers = sorted(CSRC.glob(f"dag_{kind}_*.h")) + sorted(CSRC.glob(f"dag_{kind}_*.cuh"))
-    for path in (CSRC / HEADER, *own_headers, source_path(kind)):
+    own_headers = sorted(CSRC.glob(f"dag_{device}_*.h")) + sorted(CSRC.glob(f"dag_{device}_*.cuh"))
+    for path in (CSRC / HEADER, *own_headers, source_path(device)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaEncoder, RotaryRobertaModel
 from fs_plugins.modules.compilation import MULTIPLE
-from fs_plugins.modules.fused_linear import fused_linear
 from fs_plugins.modules.state_expansion import StateLayout, expand_states, gather_tokens
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
@@ -80,7 +79,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         self,
         src_tokens: Tensor,
         features_only: bool = False,
-        return_all_hiddens: bool = False,
         target: Tensor | None = None,
         transitions: bool = True,
         only_first: bool = False,
@@ -92,7 +90,6 @@ class ExLMEncoder(RotaryRobertaEncoder):
         Args:
             src_tokens: [B, T] int64.
             features_only: leave out LM head and transitions.
-            return_all_hiddens: return the layers' outputs in ``extra["inner_states"]``, each [N, B, d].
             target: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's links.
@@ -101,8 +98,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
 
         Returns:
             A :class:`StateGraph`, or with ``features_only`` the features [B, N, d] of the N expanded tokens
-            (the first being the first state of ``<s>``); and a dict with ``inner_states`` and the
-            ``layout``.
+            (the first being the first state of ``<s>``); and a dict with the ``layout``.
 
         Raises:
             ValueError: for a sentence without ``<s>``, and, unless ``features_only``, one that is longer than
@@ -123,22 +119,20 @@ class ExLMEncoder(RotaryRobertaEncoder):
                 f"states, beyond --max-positions {limit}: --max-positions {expanded} would do for this "
                 f"batch, --max-positions {self.k * (tokens + 1)} for any of {tokens} tokens"
             )
-        x, hiddens = self._encode(layout, return_all_hiddens, features_only, only_first)
-        extra = {"inner_states": hiddens, "layout": layout}
+        x, extra = self._encode(layout, features_only, only_first), {"layout": layout}
         if features_only:
             return x, extra
         graph = self._graph(x, layout, transitions)
         graph.is_compiled = compiled
         return graph, extra
 
-    def _encode(self, layout: StateLayout, return_all_hiddens: bool, features_only: bool, only_first: bool):
+    def _encode(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor:
         """Features [B, L, d] of the nodes, or with ``features_only`` [B, N, d] of all expanded tokens (with
-        ``only_first`` [B, 1, d]); and hidden states, as ``RotaryEncoder.forward``."""
+        ``only_first`` [B, 1, d])."""
         tokens = layout.tokens
         non_padding_mask = None if layout.full else tokens.ne(self.dictionary.pad())
         queries = self._queries(layout, features_only, only_first)
-        coordinates = self._coordinates(layout)
-        return self.sentence_encoder(tokens, coordinates, non_padding_mask, return_all_hiddens, queries)
+        return self.sentence_encoder(tokens, self._coordinates(layout), non_padding_mask, queries)
 
     def _queries(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor | None:
         """[B, R] the expanded tokens whose features are wanted; None for all."""
@@ -166,8 +160,7 @@ class ExLMEncoder(RotaryRobertaEncoder):
         x = torch.cat([parts[name] for name in self.links_feature], dim=-1)
         limits = self.k, self.state_graph, self.max_transition_length
         edges = edge_mask(layout.node_lengths, x.shape[1], *limits)
-        layers = self.query_linear, self.key_linear, self.gate_linear
-        return transition_log_probs(*fused_linear(x, *layers), edges)
+        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
 
     def _places(self, layout: StateLayout) -> dict[str, Tensor]:
         """Embeddings [B, L, d] of the nodes' places, by name; numbered over the whole expanded sentence, from

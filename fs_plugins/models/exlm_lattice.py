@@ -76,7 +76,7 @@ class ExtendedExLMEncoder(ExLMEncoder):
         if "distance" in self.links_feature:
             self.link_distance = nn.Embedding(2 * DISTANCES, self.args.encoder_embed_dim)
 
-    def _encode(self, layout: StateLayout, return_all_hiddens: bool, features_only: bool, only_first: bool):
+    def _encode(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor:
         """As the paper's, but tokens are expanded after the first ``--expand-from-layer`` layers; with state
         embeddings, features of nodes are those before the last layer norm."""
         pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
@@ -91,9 +91,7 @@ class ExtendedExLMEncoder(ExLMEncoder):
         if not features_only:
             queries = queries[:, :: self.same_features]
         last_norm = features_only or self.state_embedding is None
-        return self.sentence_encoder(
-            tokens, coordinates, non_padding_mask, return_all_hiddens, queries, expansion, last_norm
-        )
+        return self.sentence_encoder(tokens, coordinates, non_padding_mask, queries, expansion, last_norm)
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool) -> ExtendedStateGraph:
         """Features of the nodes [B, L, d] (or [B, M, d], one of all states of a token), to which state

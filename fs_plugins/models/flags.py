@@ -139,40 +139,66 @@ MLM_FLAGS = (
 )
 # of the encoder that both models share; the MLM, whose tokens have one copy, leaves it at its default
 ROPE_DIMENSIONS = Flag(
-    *("rope_dimensions", Kind(int, choices=(1, 2)), 2, FUNCTION, "rope_dimensions"),
-    "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
+    name="rope_dimensions",
+    kind=Kind(int, choices=(1, 2)),
+    default=2,
+    decides=FUNCTION,
+    config="rope_dimensions",
+    help="2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
 )
 EXLM_FLAGS = (
     *MLM_FLAGS,
     Flag("ext_state_num", SIZE, 4, FUNCTION, "num_states", "states of an expanded token (k; default 4)", "K"),
     Flag(
-        *("links_feature", FEATURES, "feature:position", WEIGHTS, "links_features"),
-        "what transitions are computed from: feature, position (the node's), feature:position (default), or "
-        "feature:distance, of the distances to the expanded tokens before and after (not in the paper)",
-        "A:B",
+        name="links_feature",
+        kind=FEATURES,
+        default="feature:position",
+        decides=WEIGHTS,
+        config="links_features",
+        help="what transitions are computed from: feature, position (the node's), feature:position "
+        "(default), or feature:distance, of the distances to the expanded tokens before and after (not in "
+        "the paper)",
+        metavar="A:B",
     ),
     Flag(
-        *("max_transition_length", LENGTH, -1, FUNCTION, "max_transition_length"),
-        *("longest transition, in nodes; -1 (default) for any", "N"),
+        name="max_transition_length",
+        kind=LENGTH,
+        default=-1,
+        decides=FUNCTION,
+        config="max_transition_length",
+        help="longest transition, in nodes; -1 (default) for any",
+        metavar="N",
     ),
     Flag(
-        *("state_graph", Kind(str, choices=STATE_GRAPHS), "dag", FUNCTION, "state_graph"),
-        "transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
+        name="state_graph",
+        kind=Kind(str, choices=STATE_GRAPHS),
+        default="dag",
+        decides=FUNCTION,
+        config="state_graph",
+        help="transitions of a state: dag (default, the paper's): to all later ones; local: to the next "
         "2 K - 1 (not in the paper); sparse: to those of all later tokens (table 13); lattice: to those "
         "of the next expanded token (not in the paper)",
     ),
     Flag(
-        *("state_embedding_scale", SCALE, 0.0, WEIGHTS, "state_embedding"),
-        "learn for each of the K states a vector, added to its nodes before the last layer norm, and a bias "
-        "of its logits, of initial standard deviations R / 2 and 2 R (not in the paper; default 0: none; 1 "
-        "keeps states apart)",
-        "R",
+        name="state_embedding_scale",
+        kind=SCALE,
+        default=0.0,
+        decides=WEIGHTS,
+        config="state_embedding",
+        help="learn for each of the K states a vector, added to its nodes before the last layer norm, and a "
+        "bias of its logits, of initial standard deviations R / 2 and 2 R (not in the paper; default 0: "
+        "none; 1 keeps states apart)",
+        metavar="R",
     ),
     Flag(
-        *("expand_from_layer", LENGTH, 0, FUNCTION, "expand_from_layer"),
-        "copy tokens into their states after the first J layers, which see each once, or -1: after all "
+        name="expand_from_layer",
+        kind=LENGTH,
+        default=0,
+        decides=FUNCTION,
+        config="expand_from_layer",
+        help="copy tokens into their states after the first J layers, which see each once, or -1: after all "
         "(not in the paper; default 0: before the first layer)",
-        "J",
+        metavar="J",
     ),
     ROPE_DIMENSIONS,
 )
@@ -196,19 +222,19 @@ def set_defaults(args, **defaults) -> None:
 
 
 def defaults_of(flags: Iterable[Flag]) -> dict[str, Any]:
-    """Of the flags that have one."""
+    """Returns {name of the flag: default} of the flags that have one."""
     return {flag.name: flag.default for flag in flags if flag.default is not None}
 
 
 def to_config(args, states: bool) -> dict[str, Any]:
-    """{name in config.json: value} of a model's arguments; ``states``: whether it is an ExLM."""
+    """Returns {name in config.json: value} of a model's arguments; ``states``: whether it is an ExLM."""
     own = {flag.config: flag.kind.to_config(getattr(args, flag.name)) for flag in _exported(states)}
     return own if states else WITHOUT_STATES | own
 
 
 def from_config(config: dict[str, Any]) -> dict[str, Any]:
-    """{name of the flag: value} of a config.json; of a flag that is newer than it, the default. Raises
-    ValueError for a size that is missing, or a value that no flag has."""
+    """Returns {name of the flag: value} of a config.json; of a flag that is newer than it, the default.
+    Raises ValueError for a size that is missing, or a value that no flag has."""
     values = {}
     for flag in _exported(bool(config.get("num_states"))):
         field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)

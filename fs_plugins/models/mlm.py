@@ -41,28 +41,20 @@ class RotaryRobertaEncoder(RobertaEncoder):
         self,
         src_tokens: Tensor,
         features_only: bool = False,
-        return_all_hiddens: bool = False,
         masked_tokens: Tensor | None = None,
         only_first: bool = False,
         **unused,
     ):
-        """Logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with ``only_first``
-        [B, 1, d], the first token's), and a dict with ``inner_states``."""
+        """Returns logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with
+        ``only_first`` [B, 1, d], the first token's), and an empty dict."""
         T, pad = src_tokens.shape[1], self.dictionary.pad()
         if self.sentence_encoder.is_compiled:
             src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=pad)
         non_padding_mask = src_tokens.ne(pad)
         query_positions = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
-        tokens = src_tokens, self.token_coordinates(src_tokens), non_padding_mask
-        x, hiddens = self.sentence_encoder(*tokens, return_all_hiddens, query_positions)
-        x = x[:, :T]
-        hiddens = hiddens and [hidden[:T] for hidden in hiddens]
-        if not features_only:
-            x = self.lm_head(x, masked_tokens)
-        return x, {"inner_states": hiddens}
-
-    def extract_features(self, src_tokens: Tensor, return_all_hiddens: bool = False, **unused):
-        return self.forward(src_tokens, features_only=True, return_all_hiddens=return_all_hiddens)
+        coordinates = self.token_coordinates(src_tokens)
+        x = self.sentence_encoder(src_tokens, coordinates, non_padding_mask, query_positions)[:, :T]
+        return x if features_only else self.lm_head(x, masked_tokens), {}
 
     def token_coordinates(self, tokens: Tensor) -> Tensor:
         """[B, T, rope_dimensions] int64 of tokens that have no states: index in the sentence, copy 0."""
@@ -87,25 +79,22 @@ class RotaryRobertaModel(RobertaModel):
         self,
         src_tokens: Tensor,
         features_only: bool = False,
-        return_all_hiddens: bool = False,
         classification_head_name: str | None = None,
         token_head_name: str | None = None,
         **kwargs,
     ):
-        """As fairseq's RoBERTa; with ``token_head_name``, the scores [B, T, outputs] that this head gives
-        each token, and a dict with ``inner_states``."""
-        if token_head_name is None:
-            if classification_head_name is not None:
-                kwargs.setdefault("only_first", True)  # is all that these heads read
-            return super().forward(
-                src_tokens, features_only, return_all_hiddens, classification_head_name, **kwargs
-            )
-        features, extra = self.token_features(src_tokens, return_all_hiddens=return_all_hiddens, **kwargs)
-        return self.token_heads[token_head_name](features), extra
+        """Returns what the encoder does; with ``classification_head_name`` the scores [B, outputs] that this
+        head gives each sentence, with ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
+        if token_head_name is not None:
+            features, extra = self.token_features(src_tokens, **kwargs)
+            return self.token_heads[token_head_name](features), extra
+        if classification_head_name is not None:  # which reads the first token alone
+            features, extra = self.encoder(src_tokens, features_only=True, only_first=True, **kwargs)
+            return self.classification_heads[classification_head_name](features), extra
+        return self.encoder(src_tokens, features_only, **kwargs)
 
     def token_features(self, src_tokens: Tensor, **kwargs):
-        """Features [B, T, d] of the tokens [B, T], whatever the encoder makes of these; and a dict with
-        ``inner_states``."""
+        """Returns features [B, T, d] of the tokens, whatever the encoder makes of these; and a dict."""
         return self.encoder(src_tokens, features_only=True, **kwargs)
 
     def register_token_head(self, name: str, outputs: int) -> None:

@@ -5,8 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from fs_plugins.modules.dropout import is_fast, random_mask
 from fs_plugins.modules.fused_linear import rotary_projections
 from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -61,7 +61,7 @@ class RotarySelfAttention(nn.Module):
             k, v = rotary_projections(x, layers[1:], self.num_heads, rotation, rotated=1)
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # [B, H, N, head_dim]
         dropout = self.dropout if self.training else 0.0
-        if 0 < dropout < 1 and q.device.type == "cpu" and not torch.compiler.is_compiling():
+        if is_fast(q, dropout):
             y = attention_with_dropout(q, k, v, bias, dropout)
         else:
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
@@ -70,49 +70,21 @@ class RotarySelfAttention(nn.Module):
 
 def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> Tensor:
     """What ``scaled_dot_product_attention`` computes, faster on a CPU, where that spends more than half its
-    time on Bernoulli variables: here a weight takes 16 random bits, and the rate is a multiple of 2^-16.
+    time on Bernoulli variables.
 
     Args:
         q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same; half precision is computed in float32.
-        bias: [B, 1, 1, N], added to the scores; None for nothing. It gets no gradient.
+        bias: [B, 1, 1, N], added to the scores; None for nothing.
         dropout: of the attention weights, above 0 and below 1.
 
     Returns:
         [B, H, R, head_dim]
     """
-    dropped = min(round(dropout * 65536), 65535)
     dtype = torch.promote_types(q.dtype, torch.float32)
-    if bias is not None:
-        bias = bias.to(dtype)
     with torch.autocast(q.device.type, enabled=False):
-        return _AttentionWithDropout.apply(*(t.to(dtype) for t in (q, k, v)), bias, dropped).to(q.dtype)
-
-
-class _AttentionWithDropout(torch.autograd.Function):
-    """Keeps the weights and which of them are dropped, instead of also their product."""
-
-    @staticmethod
-    def forward(ctx, q, k, v, bias, dropped):
-        heads = q.shape[:2]
-        q, k, v = (t.flatten(0, 1) for t in (q, k, v))  # [B * H, N, head_dim]
-        bias = q.new_zeros(()) if bias is None else bias.expand(*heads, 1, -1).flatten(0, 1)
-        weights = torch.baddbmm(bias, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(-1)
-        words = torch.empty((weights.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-        bits = words.view(torch.int16)[: weights.numel()].view(weights.shape)  # from -32768 to 32767
-        kept = bits >= dropped - 32768
-        ctx.save_for_backward(q, k, v, weights, kept)
-        ctx.heads, ctx.scale = heads, 65536 / (65536 - dropped)
-        y = torch.baddbmm(q.new_empty(()), weights * kept, v, beta=0, alpha=ctx.scale)
-        return y.unflatten(0, heads)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        q, k, v, weights, kept = ctx.saved_tensors
-        grad, scale, nothing = grad.flatten(0, 1), q.shape[-1] ** -0.5, grad.new_empty(())
-        grad_v = torch.baddbmm(nothing, (weights * kept).mT, grad, beta=0, alpha=ctx.scale)
-        grad_weights = torch.baddbmm(nothing, grad, v.mT, beta=0, alpha=ctx.scale).mul_(kept)
-        grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
-        grad_q = torch.baddbmm(nothing, grad_scores, k, beta=0, alpha=scale)
-        grad_k = torch.baddbmm(nothing, grad_scores.mT, q, beta=0, alpha=scale)
-        return *(g.unflatten(0, ctx.heads) for g in (grad_q, grad_k, grad_v)), None, None
+        scores = (q.to(dtype) * q.shape[-1] ** -0.5) @ k.to(dtype).mT
+        if bias is not None:
+            scores.add_(bias)
+        dropped, scale = random_mask(scores.shape, dropout)
+        weights = scores.softmax(-1).masked_fill(dropped, 0.0)
+        return (weights @ (v.to(dtype) * scale)).to(q.dtype)

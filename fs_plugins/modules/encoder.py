@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import torch
 from fairseq import utils
-from fairseq.modules import FairseqDropout, LayerNorm
+from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fs_plugins.modules.attention import RotarySelfAttention, attention_bias
 from fs_plugins.modules.compilation import compile_parts
+from fs_plugins.modules.dropout import Dropout
 from fs_plugins.modules.fused_linear import gelu_linear
 from fs_plugins.modules.rotary import RotaryEmbedding
 from fs_plugins.modules.state_expansion import gather_tokens
@@ -40,65 +41,48 @@ class RotaryEncoder(nn.Module):
         super().__init__()
         self.register_buffer("version", torch.tensor([3.0]))  # of the layout, as fairseq's encoders write it
         self.embed_tokens = embed_tokens
-        self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
+        self.dropout = Dropout(args.dropout)
         self.checkpoint_activations = args.checkpoint_activations
         head_dim = args.encoder_embed_dim // args.encoder_attention_heads
         rot_emb = RotaryEmbedding(head_dim, args.rope_dimensions)
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = nn.ModuleList(layers)
         self.emb_layer_norm_after = LayerNorm(args.encoder_embed_dim)
-        as_one = getattr(args, "cuda_graph", False)
-        wanted = as_one or getattr(args, "compile", False)
-        self.is_compiled = wanted and compile_parts([self] if as_one else layers, as_one)
-
-    @property
-    def rot_emb(self) -> RotaryEmbedding:
-        """The rotary embedding of all layers."""
-        return self.layers[0].self_attn.rot_emb
+        self.is_compiled = args.compile or args.cuda_graph
+        if self.is_compiled:
+            compile_parts([self] if args.cuda_graph else layers, args.cuda_graph)
 
     def forward(
         self,
         tokens: Tensor,
         coordinates: Tensor,
         non_padding_mask: Tensor | None,
-        return_all_hiddens: bool = False,
         query_positions: Tensor | None = None,
         expansion: Expansion | None = None,
         last_norm: bool = True,
-    ) -> tuple[Tensor, list[Tensor] | None]:
+    ) -> Tensor:
         """Encodes a batch.
 
         Args:
             tokens: [B, N] int64; with ``expansion`` [B, U], its coordinates and padding likewise.
             coordinates: [B, N, rope_dimensions] int64, where each token stands.
             non_padding_mask: [B, N] bool, False on padding; None where there is none.
-            return_all_hiddens: also return the embedding and each layer's output.
             query_positions: [B, R] int64, the tokens whose features are wanted: the last layer computes keys
                 and values of all tokens, but queries and everything after only for these. None for all.
             expansion: of the U tokens to N, after its first layers; None if all layers see the same tokens.
             last_norm: whether to return the features after ``emb_layer_norm_after``.
 
         Returns:
-            [B, N, d] features ([B, R, d] with ``query_positions``), and None or the list of [N, B, d] hidden
-            states (fairseq's order; those before the expansion are copied to N tokens as well).
+            [B, N, d] features ([B, R, d] with ``query_positions``).
         """
-        x = self.dropout(self.embed_tokens(tokens))
-        hiddens = [x] if return_all_hiddens else None
-        layers = list(self.layers)
+        x, layers = self.dropout(self.embed_tokens(tokens)), list(self.layers)
         if expansion is not None:
             first, layers = layers[: expansion.layer], layers[expansion.layer :]
-            x = self._run(first, x, coordinates, non_padding_mask, hiddens)
+            x = self._run(first, x, coordinates, non_padding_mask, None)
             x = gather_tokens(x, expansion.sources)
-            if hiddens is not None:
-                hiddens = [gather_tokens(hidden, expansion.sources) for hidden in hiddens]
             coordinates, non_padding_mask = expansion.coordinates, expansion.non_padding_mask
-        early = query_positions is not None and hiddens is None and layers
-        x = self._run(layers, x, coordinates, non_padding_mask, hiddens, query_positions if early else None)
-        if query_positions is not None and not early:
-            x = gather_tokens(x, query_positions)
-        if hiddens is not None:
-            hiddens = [hidden.transpose(0, 1) for hidden in hiddens]
-        return (self.emb_layer_norm_after(x) if last_norm else x), hiddens
+        x = self._run(layers, x, coordinates, non_padding_mask, query_positions)
+        return self.emb_layer_norm_after(x) if last_norm else x
 
     def _run(
         self,
@@ -106,12 +90,12 @@ class RotaryEncoder(nn.Module):
         x: Tensor,
         coordinates: Tensor,
         non_padding_mask: Tensor | None,
-        hiddens: list[Tensor] | None,
-        query_positions: Tensor | None = None,
+        query_positions: Tensor | None,
     ) -> Tensor:
-        """x [B, N, d] through layers, the last of which gives only ``query_positions``; appends each layer's
-        output to ``hiddens``."""
-        rotation = self.rot_emb.tables(coordinates, x.dtype)
+        """x [B, N, d] through layers, the last of which gives only ``query_positions``."""
+        if not layers:
+            return x if query_positions is None else gather_tokens(x, query_positions)
+        rotation = self.layers[0].self_attn.rot_emb.tables(coordinates, x.dtype)
         bias = attention_bias(non_padding_mask, x.dtype)
         for layer in layers:
             wanted = query_positions if layer is layers[-1] else None
@@ -119,8 +103,6 @@ class RotaryEncoder(nn.Module):
                 x = checkpoint(layer, x, rotation, bias, wanted, use_reentrant=False)
             else:
                 x = layer(x, rotation, bias, wanted)
-            if hiddens is not None:
-                hiddens.append(x)
         return x
 
 
@@ -142,8 +124,8 @@ class RotaryEncoderLayer(nn.Module):
         self.final_layer_norm = LayerNorm(d)
         self.is_gelu = args.activation_fn == "gelu"
         self.activation_fn = utils.get_activation_fn(args.activation_fn)
-        self.dropout = FairseqDropout(args.dropout, module_name=self.__class__.__name__)
-        self.activation_dropout = FairseqDropout(args.activation_dropout, module_name=self.__class__.__name__)
+        self.dropout = Dropout(args.dropout)
+        self.activation_dropout = Dropout(args.activation_dropout)
 
     def forward(
         self,

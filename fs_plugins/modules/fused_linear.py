@@ -3,8 +3,6 @@
 Weights are read from the layers; forward hooks of these are not called.
 """
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,19 +19,12 @@ def gelu_linear(x: Tensor, layer: nn.Linear) -> Tensor:
     return _GeluLinear.apply(*_autocast(x, layer.weight, layer.bias))
 
 
-def fused_linear(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
-    """Several layers' outputs for one input [..., d], as one matrix product.
-
-    The fused weight is not kept but put together again in the backward pass.
-    """
-    weights, biases = [a.weight for a in layers], [a.bias for a in layers]
-    return _FusedLinear.apply(*_autocast(x, *weights, *biases))
-
-
 def rotary_projections(
     x: Tensor, layers: list[nn.Linear], heads: int, rotation: tuple[Tensor, Tensor], rotated: int
 ) -> tuple[Tensor, ...]:
     """Projections of x [B, N, d] to attention heads, as one matrix product.
+
+    The fused weight is not kept but put together again in the backward pass.
 
     Args:
         layers: d -> d each.
@@ -69,26 +60,13 @@ class _GeluLinear(torch.autograd.Function):
         return grad_x, grad_weight, rows.sum(0)
 
 
-class _FusedLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, *parameters):
-        weights, biases = _halves(parameters)
-        ctx.save_for_backward(x, *weights)
-        return F.linear(x, torch.cat(weights), torch.cat(biases)).split([len(w) for w in weights], -1)
-
-    @staticmethod
-    def backward(ctx, *grads):
-        x, *weights = ctx.saved_tensors
-        return _fused_gradients(torch.cat(grads, -1), x, weights)
-
-
 class _RotaryProjections(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *inputs):
         # Not named one by one: without gradients, torch.compile (2.13) takes a function of so many arguments
         # as it has parameters, *args being one, for one without ctx.
         heads, rotated, cos, sin, x, *parameters = inputs
-        weights, biases = _halves(parameters)
+        weights, biases = parameters[: len(parameters) // 2], parameters[len(parameters) // 2 :]
         ctx.save_for_backward(cos, sin, x, *weights)
         ctx.rotated = rotated
         y = F.linear(x, torch.cat(weights), torch.cat(biases)).unflatten(-1, (len(weights), heads, -1))
@@ -100,16 +78,7 @@ class _RotaryProjections(torch.autograd.Function):
         cos, sin, x, *weights = ctx.saved_tensors
         grad = torch.stack(grads, 2)
         rotate_(grad[:, :, : ctx.rotated], cos, sin, back=True)
-        return None, None, None, None, *_fused_gradients(grad.flatten(2), x, weights)
-
-
-def _halves(parameters: Sequence[Tensor]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    return parameters[: len(parameters) // 2], parameters[len(parameters) // 2 :]
-
-
-def _fused_gradients(grad: Tensor, x: Tensor, weights: list[Tensor]) -> tuple[Tensor, ...]:
-    """Of x [..., d], of each layer's weight, of each layer's bias; grad [..., sum of the layers' sizes]."""
-    sizes = [len(weight) for weight in weights]
-    rows = grad.flatten(0, -2)
-    grad_weights = (rows.t() @ x.flatten(0, -2)).split(sizes)
-    return (rows @ torch.cat(weights)).view(x.shape), *grad_weights, *rows.sum(0).split(sizes)
+        rows = grad.flatten(2).flatten(0, 1)  # [B * N, layers * d]
+        grad_x = (rows @ torch.cat(weights)).view(x.shape)
+        grad_weights = (rows.t() @ x.flatten(0, 1)).chunk(len(weights))
+        return None, None, None, None, grad_x, *grad_weights, *rows.sum(0).chunk(len(weights))

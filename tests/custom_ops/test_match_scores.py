@@ -6,7 +6,6 @@ import pytest
 import torch
 from step_costs import peak_of_allocations
 
-from fs_plugins.custom_ops import match_scores as match_module
 from fs_plugins.custom_ops.match_scores import match_scores
 
 
@@ -48,10 +47,7 @@ def test_equals_the_plain_way(device, shape, k, rows_per_chunk):
 @pytest.mark.parametrize("V", [29, 32])  # with and without columns that fill a row up
 @pytest.mark.parametrize("k", [None, 7])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("as_on_a_gpu", [False, True])
-def test_half(device, as_on_a_gpu, dtype, k, V, monkeypatch):
-    if as_on_a_gpu:  # logits are kept in half precision
-        monkeypatch.setattr(match_module, "_stay_half", lambda logits: logits.dtype in match_module.HALF)
+def test_half(device, dtype, k, V):
     leaves, targets = inputs(dtype=torch.float32, device=device, k=k, V=V)
     low = [t.detach().to(dtype).requires_grad_() for t in leaves]
     exact = [t.detach().double().requires_grad_() for t in low]
@@ -76,11 +72,8 @@ def test_half(device, as_on_a_gpu, dtype, k, V, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("as_on_a_gpu", [False, True])
-def test_half_in_many_chunks_is_as_near_as_in_one(device, as_on_a_gpu, dtype, monkeypatch):
+def test_half_in_many_chunks_is_as_near_as_in_one(device, dtype):
     """Of 512 nodes with like gradients, whose sum in half precision would stand still after some chunks."""
-    if as_on_a_gpu:
-        monkeypatch.setattr(match_module, "_stay_half", lambda logits: logits.dtype in match_module.HALF)
     leaves, targets = inputs(2, 256, 3, dtype=torch.float32, device=device)
     low = [t.detach().abs().to(dtype).requires_grad_() for t in leaves]
     exact = [t.detach().double().requires_grad_() for t in low]

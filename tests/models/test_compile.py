@@ -1,11 +1,8 @@
 """--compile and --cuda-graph: graphs of fixed shapes, few of them, with eager's numbers."""
 
-import logging
-
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-from torch._inductor import cpp_builder, exc
 
 from fs_plugins.custom_ops import match_scores
 from fs_plugins.modules import compilation
@@ -63,9 +60,8 @@ def assert_equal_steps(compiled, eager, batch, criterion=dag):
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_equals_eager(flag, dtype, monkeypatch):
-    """In half precision as near to float64 as eager, with logits in that type, as on a GPU."""
-    monkeypatch.setattr(match_scores, "_stay_half", lambda logits: logits.dtype in match_scores.HALF)
+def test_equals_eager(flag, dtype):
+    """In half precision as near to float64 as eager."""
     exact, eager, compiled = (
         builders.exlm(WORDS, encoder_layers=1, **f).train().to(t)
         for f, t in (({}, torch.float64), ({}, dtype), ({flag: True}, dtype))
@@ -111,28 +107,11 @@ def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3 * 3  # encoder and loss
 
 
-def test_without_a_compiler_eager_serves(monkeypatch, caplog):
-    def no_compiler():
-        raise exc.InvalidCxxCompiler
-
-    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", no_compiler)
-    with caplog.at_level(logging.WARNING):
-        model = builders.exlm(WORDS, compile=True).train()
-    assert [record.message for record in caplog.records] == [
-        "--compile: there is no C++ compiler; the model runs eagerly"
-    ]
-    step(model, BATCH)
-    assert graphs() == 0
-
-
 @pytest.mark.parametrize("kind", ["exlm", "mlm"])
 def test_features_are_those_of_the_tokens(without_code, kind):
     eager, compiled = (getattr(builders, kind)(WORDS, compile=flag) for flag in (False, True))
     tokens = batch_of([9, 5])["net_input"]["src_tokens"]
     with torch.no_grad():
-        features, expected = (m.token_features(tokens, return_all_hiddens=True) for m in (compiled, eager))
+        (features, _), (expected, _) = (model.token_features(tokens) for model in (compiled, eager))
     given = tokens.ne(WORDS.pad())
-    torch.testing.assert_close(features[0][given], expected[0][given])
-    if kind == "mlm":
-        shapes = [[tuple(h.shape) for h in extra["inner_states"]] for _, extra in (features, expected)]
-        assert shapes[0] == shapes[1]
+    torch.testing.assert_close(features[given], expected[given])

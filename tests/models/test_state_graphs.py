@@ -44,11 +44,11 @@ def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
     flags = {"ext_state_num": 3, "state_graph": graph, "expand_from_layer": -1, "links_feature": feature}
     model = builders.exlm(WORDS, **flags, state_embedding_scale=1.0).double()
     tokens, targets = SENTENCES[0]
-    (states, _), (_, extra) = (
-        model(tokens[None], target=targets[None], features_only=only, return_all_hiddens=only)
-        for only in (False, True)
-    )
-    nodes = extra["inner_states"][-1][extra["layout"].node_positions[0], 0]
+    outputs = []  # of the last layer
+    model.encoder.sentence_encoder.layers[-1].register_forward_hook(lambda *args: outputs.append(args[-1][0]))
+    states, extra = model(tokens[None], target=targets[None])
+    model(tokens[None], target=targets[None], features_only=True)
+    nodes = outputs[1][extra["layout"].node_sources[0]]
     node = torch.arange(len(nodes))
     encoder, vectors = model.encoder, model.encoder.state_embedding[node % 3]
     nodes = encoder.sentence_encoder.emb_layer_norm_after(nodes + 0.5 * vectors)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fs_plugins.modules.attention import RotarySelfAttention, attention_bias, attention_with_dropout
+from fs_plugins.modules.dropout import Dropout
 from fs_plugins.modules.rotary import RotaryEmbedding
 
 
@@ -58,3 +59,18 @@ def test_attention_with_dropout(rate, padded):
         again = attention_with_dropout(q, k, v, bias, rate)
     again.backward(incoming)
     assert torch.equal(again, y) and torch.equal(v.grad, grads[0][2])
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.7])
+def test_dropout_on_a_cpu(rate):
+    """An element is dropped, or kept and enlarged; its gradient likewise."""
+    torch.manual_seed(1)
+    x, dropout = torch.rand(301, 99).add(1).requires_grad_(), Dropout(rate)
+    y = dropout(x)
+    kept = y > 0
+    torch.testing.assert_close(y, x * kept / (1 - rate), rtol=1e-4, atol=0)
+    spread = 5 * math.sqrt(x.numel() * rate * (1 - rate))
+    assert int(kept.sum()) == pytest.approx(x.numel() * (1 - rate), abs=spread)
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(gradient, kept / (1 - rate), rtol=1e-4, atol=0)
+    assert torch.equal(dropout.eval()(x), x)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fs_plugins.modules.fused_linear import fused_linear, gelu_linear, rotary_projections
+from fs_plugins.modules.fused_linear import gelu_linear, rotary_projections
 from fs_plugins.modules.rotary import RotaryEmbedding
 
 
@@ -13,8 +13,7 @@ def projections(x, *layers):
     return rotary_projections(x, layers, 3, rotation, rotated=2)
 
 
-CASES = {"gelu": (1, lambda x, layer: [gelu_linear(x, layer)]), "fused": (3, fused_linear)}
-CASES |= {"rotary": (3, projections)}
+CASES = {"gelu": (1, lambda x, layer: [gelu_linear(x, layer)]), "rotary": (3, projections)}
 
 
 @pytest.mark.parametrize("name", CASES)
