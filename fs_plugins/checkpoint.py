@@ -64,25 +64,25 @@ class Checkpoint:
 
     @property
     def states(self) -> int | None:
-        """k, the states of each masked token; None for a model without."""
+        """Returns k, the states of each masked token; None for a model without states."""
         return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
 
     @property
     def has_transitions(self) -> bool:
-        """Whether transitions between states were trained. A fine-tuning does not train them, nor does it say
-        what was pre-trained: there biases that are still zero, as initialised, tell."""
+        """Returns whether transitions between states were trained. A fine-tuning does not train them, nor
+        does it say what was pre-trained: there biases that are still zero, as initialised, tell."""
         if self.states is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
             return self.criterion == "nat_dag_loss_mlm"
         return bool(self.model.encoder.query_linear.bias.any())
 
     @property
     def copies(self) -> int:
-        """Copies of each token (Repeated MLM); 1 for other models."""
+        """Returns the copies of each token (Repeated MLM); 1 for other models."""
         return getattr(self.cfg.task, "repeat_times", None) or 1
 
     @property
     def properties(self) -> PropertyInfo | None:
-        """The properties that a fine-tuning with ``--task molecule_property`` predicts; None of others."""
+        """Returns the properties that ``--task molecule_property`` predicts; None for other tasks."""
         held = self.task_state.get("molecule_property")
         return PropertyInfo.from_dict(held) if held else None
 
@@ -130,7 +130,7 @@ def load_checkpoint(
 
 
 def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
-    """A model of these flags, initialised as always; the state of the random numbers stays as it is."""
+    """Returns a new model of these flags; the state of the random numbers stays as it is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
@@ -150,7 +150,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
 
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
-    """The dictionary that a task kept in the checkpoint, or the one in a folder."""
+    """Returns the dictionary that a task kept in the checkpoint, or that of a folder, with the folder."""
     held = (task_state.get("molecule_property") or {}).get("symbols")
     asked = held is None or data is not None
     folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
@@ -175,7 +175,7 @@ def choose_device(name: str | None) -> torch.device:
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
-    """The folder of the dictionary: the one given; or the one stored in the checkpoint, or the checkpoint's.
+    """Returns the folder of the dictionary: the one given, or stored in the checkpoint, or the checkpoint's.
 
     A stored relative path is tried from here and from each folder above the checkpoint.
 
@@ -194,8 +194,8 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
 
 
 def stored_folders(checkpoint: Path, stored: str | None) -> list[Path]:
-    """Where a folder may be that a checkpoint has stored: a relative path may start here or at each folder
-    above the checkpoint."""
+    """Returns where a folder may be that a checkpoint has stored: a relative path may start here or at each
+    folder above the checkpoint."""
     first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
     if first.is_absolute() or not stored:
         return [first]

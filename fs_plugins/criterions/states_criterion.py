@@ -35,21 +35,20 @@ class StatesCriterion(FairseqCriterion):
     """
 
     def graph(self, model, sample, **options):
-        """The model's StateGraph of the batch."""
+        """Returns the model's StateGraph of the batch."""
         options["counts"] = sample.get("counts")
         graph, _ = model(**sample["net_input"], target=sample["target"], **options)
         return graph
 
     def own_scores(self, graph, words: Tensor) -> Tensor:
-        """[B, M, n, k] log-probabilities of words [B, M, n] at the k states of their target."""
+        """Returns log-probabilities [B, M, n, k] of words [B, M, n] at the k states of their target."""
         states = graph.node_states.unflatten(1, (words.shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
         head = graph.output_weight, graph.output_bias
         scores = match_scores(states, *head, words.flatten(0, 1), compiled=graph.is_compiled)
         return scores.unflatten(0, words.shape[:2])
 
     def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):
-        """What ``forward`` returns: the loss (summed over sentences, or [B] if not ``reduce``), sample size
-        and what to log.
+        """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log.
 
         Args:
             log_probs: [B] log-probability (nats) of each sentence's targets.
@@ -76,7 +75,7 @@ class StatesCriterion(FairseqCriterion):
 
     @torch.no_grad()
     def _use_of_states(self, graph) -> dict[str, Tensor]:
-        """Sums over the masked tokens of the first sentences, as scalars."""
+        """Returns sums over the masked tokens of the first sentences, as scalars."""
         layout, links, symbols = graph.layout, graph.links[:MEASURED].detach(), self.task.target_dictionary
         targets, L = layout.targets[:MEASURED], links.shape[1]
         lengths = (layout.node_lengths[:MEASURED], layout.target_lengths[:MEASURED])

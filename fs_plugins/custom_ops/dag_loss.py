@@ -31,7 +31,7 @@ from fs_plugins.custom_ops.dag_reference import dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets; the arguments are those of the module's table.
+    """Computes the log-probability of each sentence's targets; the module's table has the arguments.
 
     Returns:
         [B] log-probabilities (nats), float64 for float64 inputs, else float32. Differentiable once with
@@ -52,8 +52,8 @@ def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths:
 def node_posteriors(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """[B, M, L] the probability, given the targets, that node u emits target i (0 on padding, and without a
-    path); and the log-probabilities [B] of :func:`dag_loss`, which documents arguments and errors."""
+    """Returns the probability, given the targets, that node u emits target i, [B, M, L] (0 on padding, and
+    without a path); and log-probabilities [B]. Arguments and errors are those of :func:`dag_loss`."""
     with torch.enable_grad():
         match = match.detach().requires_grad_()
         log_probs = dag_loss(match, links.detach(), node_lengths, target_lengths)
@@ -62,7 +62,7 @@ def node_posteriors(
 
 
 def _compiled(device_type: str) -> bool:
-    """Whether there is a kernel for tensors of this device; if not, plain PyTorch serves."""
+    """Returns whether there is a kernel for tensors of this device; if not, plain PyTorch serves."""
     return device_type in ("cpu", "cuda") and library.load(device_type) is not None
 
 
@@ -73,7 +73,7 @@ _compiled._dynamo_marked_constant = True
 def _prepare(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, ...]:
-    """Checks the arguments and brings them to the op's types."""
+    """Checks the arguments and returns them in the op's types."""
     if match.dim() != 3:
         raise ValueError(f"match must be [B, M, L], got shape {tuple(match.shape)}")
     B, _, L = match.shape

@@ -23,7 +23,7 @@ def match_scores(
     chunk_bytes: int | None = None,
     compiled: bool = False,
 ) -> Tensor:
-    """match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
+    """Returns match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
     With a bias of each of k states, node u has that of state u mod k.
 
@@ -122,7 +122,7 @@ def _compiled_passes():
 
 
 def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits [R, V] and what is to be subtracted from them for log-probabilities, [R, 1] float32.
+    """Returns logits [R, V], and what to subtract from them for log-probabilities, [R, 1] float32.
 
     Unless they are in half precision, they become log-probabilities."""
     if logits.dtype in HALF:
@@ -131,15 +131,15 @@ def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor:
-    """exp(logits - log_norms) * factors [R, 1], written over the logits."""
+    """Returns exp(logits - log_norms) * factors [R, 1], written over the logits."""
     if logits.dtype in HALF:
         return torch.mul((logits - log_norms).exp_(), factors, out=logits)
     return logits.exp_().mul_(factors)
 
 
 def _logits(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[R, V] from rows [R, d], of which each k that follow each other are the states of a token; and columns
-    of -inf up to the alignment."""
+    """Returns logits [R, V] of rows [R, d], of which each k that follow each other are the states of a token;
+    and columns of -inf up to the alignment."""
     V = len(weight)
     buffer = rows.new_empty(len(rows), V + -V % ALIGNMENT)
     buffer[:, V:] = -torch.inf

@@ -22,17 +22,17 @@ LIBRARIES = {device: f"libexlm_dag_{device}{_SUFFIX}" for device in SOURCES}
 
 
 def source_path(device: str) -> Path:
-    """The source of the library of this device ("cpu" or "cuda")."""
+    """Returns the source of the library of "cpu" or "cuda"."""
     return CSRC / SOURCES[device]
 
 
 def library_path(device: str) -> Path:
-    """Where the library of this device lies once it is built; the file need not exist."""
+    """Returns where a device's library lies once it is built; the file need not exist."""
     return CSRC.parent / LIBRARIES[device]
 
 
 def source_hash(device: str) -> str:
-    """First 16 hex digits of the SHA-256 over the source of this device and the headers that it may include.
+    """Returns 16 hex digits of the SHA-256 over a device's source and the headers that it may include.
 
     It is compiled into the library (`exlm_dag_source_hash()`): so a library of older sources is noticed.
     """

@@ -14,7 +14,7 @@ TINY = (2, 128, 512, 4)
 
 
 def mlm_architecture(args, size=BASE) -> None:
-    """Everything that the flags leave open, for the vanilla MLM."""
+    """Sets everything that the flags leave open, for the vanilla MLM."""
     layers, d, ffn, heads = size
     set_defaults(args, encoder_layers=layers, encoder_embed_dim=d)
     set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
@@ -26,7 +26,7 @@ def mlm_architecture(args, size=BASE) -> None:
 
 
 def exlm_architecture(args, size=BASE) -> None:
-    """Everything that the flags leave open, for ExLM."""
+    """Sets everything that the flags leave open, for ExLM."""
     set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
     mlm_architecture(args, size)
 

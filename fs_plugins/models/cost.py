@@ -28,7 +28,7 @@ class Cost:
 
 
 def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool = True) -> Cost:
-    """The cost of a training.
+    """Returns the cost of a training.
 
     Args:
         words: of a call of fairseq-train, ``--arch`` among them.
@@ -67,7 +67,7 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
-    """A model's, by the words of a call that has other flags too."""
+    """Returns a model's arguments, by the words of a call that has other flags too."""
     parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS, add_help=False)
     parser.add_argument("--arch", required=True, choices=ARCH_MODEL_REGISTRY)
     parser.add_argument("--tokens-per-sample", type=int)
@@ -80,7 +80,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 
 
 def _built(args: argparse.Namespace, V: int) -> nn.Module:
-    """The model without memory for its weights."""
+    """Returns the model without memory for its weights."""
     dictionary = Dictionary()
     for i in range(V - dictionary.nspecial):
         dictionary.add_symbol(str(i))

@@ -38,15 +38,15 @@ class StateGraph:
     is_compiled: bool = False  # whether the loss is to be compiled, too
 
     def __getitem__(self, index: int) -> Tensor:
-        """The first is a tensor, as the hooks of fairseq's search for what is not finite expect."""
+        """Returns a tensor for 0, as the hooks of fairseq's search for what is not finite expect."""
         return (self.node_states,)[index]
 
     def logits(self, sentences: slice = slice(None)) -> Tensor:
-        """[B, L, V] scores of the vocabulary at each node; for analysis, training needs only the targets'."""
+        """Returns [B, L, V] scores of the vocabulary at each node; training needs only the targets'."""
         return F.linear(self.node_states[sentences], self.output_weight, self.output_bias)
 
     def log_probs(self, b: int) -> Tensor:
-        """[L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
+        """Returns [L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
         logits = self.logits(slice(b, b + 1))[0, : int(self.layout.node_lengths[b])]
         return logits.float().log_softmax(-1)
 
@@ -127,15 +127,15 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return graph, extra
 
     def _encode(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor:
-        """Features [B, L, d] of the nodes, or with ``features_only`` [B, N, d] of all expanded tokens (with
-        ``only_first`` [B, 1, d])."""
+        """Returns features [B, L, d] of the nodes, or with ``features_only`` [B, N, d] of all expanded tokens
+        (with ``only_first`` [B, 1, d])."""
         tokens = layout.tokens
         non_padding_mask = None if layout.full else tokens.ne(self.dictionary.pad())
         queries = self._queries(layout, features_only, only_first)
         return self.sentence_encoder(tokens, self._coordinates(layout), non_padding_mask, queries)
 
     def _queries(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor | None:
-        """[B, R] the expanded tokens whose features are wanted; None for all."""
+        """Returns [B, R] the expanded tokens whose features are wanted; None for all."""
         if only_first:
             return layout.node_positions[:, :1]
         return None if features_only else layout.node_positions
@@ -148,14 +148,14 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return torch.stack([layout.positions, layout.copies], dim=-1)
 
     def _graph(self, nodes: Tensor, layout: StateLayout, transitions: bool) -> StateGraph:
-        """LM head and transitions: features of the nodes [B, L, d] -> graph."""
+        """Returns the graph of nodes with features [B, L, d], by LM head and transitions."""
         # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
         links = self._links(nodes, layout) if transitions else None
         return StateGraph(self.lm_head.transform(nodes), weight, bias, links, layout)
 
     def _links(self, nodes: Tensor, layout: StateLayout) -> Tensor:
-        """[B, L, L] from the nodes' features [B, L, d] (section 4.2)."""
+        """Returns [B, L, L] from the nodes' features [B, L, d] (section 4.2)."""
         parts = {"feature": nodes, **self._places(layout)}
         x = torch.cat([parts[name] for name in self.links_feature], dim=-1)
         limits = self.k, self.state_graph, self.max_transition_length
@@ -163,8 +163,8 @@ class ExLMEncoder(RotaryRobertaEncoder):
         return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
 
     def _places(self, layout: StateLayout) -> dict[str, Tensor]:
-        """Embeddings [B, L, d] of the nodes' places, by name; numbered over the whole expanded sentence, from
-        pad + 1, as fairseq numbers tokens."""
+        """Returns embeddings [B, L, d] of the nodes' places, by name; numbered over the whole expanded
+        sentence, from pad + 1, as fairseq numbers tokens."""
         if "position" not in self.links_feature:
             return {}
         pad = self.dictionary.pad()

@@ -77,8 +77,8 @@ class ExtendedExLMEncoder(ExLMEncoder):
             self.link_distance = nn.Embedding(2 * DISTANCES, self.args.encoder_embed_dim)
 
     def _encode(self, layout: StateLayout, features_only: bool, only_first: bool) -> Tensor:
-        """As the paper's, but tokens are expanded after the first ``--expand-from-layer`` layers; with state
-        embeddings, features of nodes are those before the last layer norm."""
+        """Does as the paper's, but tokens are expanded after the first ``--expand-from-layer`` layers; with
+        state embeddings, features of nodes are those before the last layer norm."""
         pad, coordinates = self.dictionary.pad(), self._coordinates(layout)
         non_padding_mask = None if layout.full else layout.tokens.ne(pad)
         tokens, expansion = layout.tokens, None

@@ -20,8 +20,7 @@ class LMHead(RobertaLMHead):
     """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
 
     def transform(self, features: Tensor) -> Tensor:
-        """features [..., d] -> [..., d]: dense, activation, layer norm; what the output matrix is applied
-        to."""
+        """Returns what the output matrix is applied to, [..., d]: dense, activation, layer norm."""
         return self.after_dense(self.dense(features))
 
     def after_dense(self, x: Tensor) -> Tensor:
@@ -57,7 +56,7 @@ class RotaryRobertaEncoder(RobertaEncoder):
         return x if features_only else self.lm_head(x, masked_tokens), {}
 
     def token_coordinates(self, tokens: Tensor) -> Tensor:
-        """[B, T, rope_dimensions] int64 of tokens that have no states: index in the sentence, copy 0."""
+        """Returns [B, T, rope_dimensions] int64 of tokens without states: index in the sentence, copy 0."""
         index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         return torch.stack([index, torch.zeros_like(index)][: self.args.rope_dimensions], dim=-1)
 
@@ -98,7 +97,7 @@ class RotaryRobertaModel(RobertaModel):
         return self.encoder(src_tokens, features_only=True, **kwargs)
 
     def register_token_head(self, name: str, outputs: int) -> None:
-        """A head that gives each token ``outputs`` scores: one linear layer, as BERT's for SQuAD, after
+        """Adds a head that gives each token ``outputs`` scores: one linear layer, as BERT's for SQuAD, after
         ``--pooler-dropout``."""
         linear = nn.Linear(self.args.encoder_embed_dim, outputs)
         nn.init.normal_(linear.weight, std=0.02)
@@ -108,7 +107,7 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def add_args(cls, parser):
-        """Flags have the names and meanings of fairseq's RoBERTa."""
+        """Adds the flags, with the names and meanings of fairseq's RoBERTa."""
         add_flags(parser, cls.flags)
 
     @classmethod
@@ -120,7 +119,7 @@ class RotaryRobertaModel(RobertaModel):
 
     @classmethod
     def choose_encoder(cls, args) -> type[RotaryRobertaEncoder]:
-        """The class of the encoder of a model with these flags."""
+        """Returns the class of the encoder of a model with these flags."""
         return RotaryRobertaEncoder
 
     @classmethod

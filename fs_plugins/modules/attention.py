@@ -13,7 +13,7 @@ from fs_plugins.modules.state_expansion import gather_tokens
 
 
 def attention_bias(non_padding_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """[B, N] bool -> [B, 1, 1, N], 0 at keys that may be attended to and -inf at padding; None for None."""
+    """Returns [B, 1, 1, N], 0 at keys that may be attended to and -inf at padding; None for None."""
     if non_padding_mask is None:
         return None
     B, N = non_padding_mask.shape
@@ -45,7 +45,7 @@ class RotarySelfAttention(nn.Module):
         bias: Tensor | None,
         query_positions: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, d] -> [B, N, d], or [B, R, d] with ``query_positions``.
+        """Maps x [B, N, d] to [B, N, d], or [B, R, d] with ``query_positions``.
 
         Args:
             rotation: cosines and sines from ``RotaryEmbedding.tables``.
@@ -69,8 +69,8 @@ class RotarySelfAttention(nn.Module):
 
 
 def attention_with_dropout(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, dropout: float) -> Tensor:
-    """What ``scaled_dot_product_attention`` computes, faster on a CPU, where that spends more than half its
-    time on Bernoulli variables.
+    """Computes what ``scaled_dot_product_attention`` does, faster on a CPU, where that spends more than half
+    its time on Bernoulli variables.
 
     Args:
         q, k, v: [B, H, R, head_dim], [B, H, N, head_dim] and the same; half precision is computed in float32.

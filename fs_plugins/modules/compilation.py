@@ -1,12 +1,9 @@
 """``--compile`` and ``--cuda-graph``: parts of a model as graphs of fixed shapes."""
 
-import logging
 from collections.abc import Iterable
 
 import torch
 from torch import nn
-
-logger = logging.getLogger(__name__)
 
 MULTIPLE = 8  # lengths go up to a multiple of it, so that a training sees few shapes
 SHAPES = 64  # most graphs of one function; whatever comes after them runs eagerly, and PyTorch warns
@@ -21,4 +18,3 @@ def compile_parts(parts: Iterable[nn.Module], cuda_graph: bool) -> None:
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
     for part in parts:
         part.compile(dynamic=False, mode="reduce-overhead" if cuda_graph else "default")
-    logger.info("compiled for up to %d shapes; the first updates take minutes", SHAPES)

@@ -92,7 +92,7 @@ class RotaryEncoder(nn.Module):
         non_padding_mask: Tensor | None,
         query_positions: Tensor | None,
     ) -> Tensor:
-        """x [B, N, d] through layers, the last of which gives only ``query_positions``."""
+        """Returns x [B, N, d] after layers, the last of which gives only ``query_positions``."""
         if not layers:
             return x if query_positions is None else gather_tokens(x, query_positions)
         rotation = self.layers[0].self_attn.rot_emb.tables(coordinates, x.dtype)
@@ -134,8 +134,8 @@ class RotaryEncoderLayer(nn.Module):
         bias: Tensor | None,
         query_positions: Tensor | None = None,
     ) -> Tensor:
-        """x [B, N, d] -> [B, N, d], or with ``query_positions`` [B, R] only these tokens' output, [B, R, d];
-        see ``RotarySelfAttention`` for the arguments."""
+        """Maps x [B, N, d] to [B, N, d], or with ``query_positions`` [B, R] to only these tokens' output,
+        [B, R, d]; see ``RotarySelfAttention`` for the arguments."""
         kept = x if query_positions is None else gather_tokens(x, query_positions)
         if self.normalize_before:
             attended = self.self_attn(self.self_attn_layer_norm(x), rotation, bias, query_positions)

@@ -11,7 +11,7 @@ from fs_plugins.modules.rotary import rotate_
 
 
 def gelu_linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """layer(gelu(x)), [..., f] -> [..., d].
+    """Returns layer(gelu(x)) [..., d] of x [..., f].
 
     gelu(x) is not kept but computed again in the backward pass: with a feed-forward size of 4 d that is a
     fifth of what an encoder layer keeps.
@@ -22,7 +22,7 @@ def gelu_linear(x: Tensor, layer: nn.Linear) -> Tensor:
 def rotary_projections(
     x: Tensor, layers: list[nn.Linear], heads: int, rotation: tuple[Tensor, Tensor], rotated: int
 ) -> tuple[Tensor, ...]:
-    """Projections of x [B, N, d] to attention heads, as one matrix product.
+    """Projects x [B, N, d] to attention heads, as one matrix product.
 
     The fused weight is not kept but put together again in the backward pass.
 
@@ -38,7 +38,7 @@ def rotary_projections(
 
 
 def _autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors in the type that autocast has for linear layers, where it is enabled."""
+    """Returns the tensors in the type that autocast has for linear layers, where it is enabled."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return tensors

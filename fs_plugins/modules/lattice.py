@@ -35,20 +35,20 @@ class StateFeatures:
             self.x, self.v = ((norm.weight * t).to(dtype) for t in (x, v))
 
     def linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        """weight [n, d], bias [n] -> [B, M, k, n]."""
+        """Returns [B, M, k, n] by a weight [n, d] and a bias [n]."""
         y = F.linear(self.x, weight) + F.linear(self.v, weight)
         return y * self.scale + F.linear(self.norm.bias, weight, bias)
 
 
 def linear(features: Tensor | StateFeatures, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """As ``torch.nn.functional.linear``."""
+    """Does what ``torch.nn.functional.linear`` does."""
     if isinstance(features, StateFeatures):
         return features.linear(weight, bias)
     return F.linear(features, weight, bias)
 
 
 def lattice_transitions(queries: Tensor, keys: Tensor, gates: Tensor) -> Tensor:
-    """Log-probabilities of the transitions, the mixture of heads of ``transition_log_probs``.
+    """Computes log-probabilities of the transitions, the mixture of heads of ``transition_log_probs``.
 
     Args:
         queries, keys: [B, M, k, d].
@@ -67,7 +67,7 @@ def lattice_transitions(queries: Tensor, keys: Tensor, gates: Tensor) -> Tensor:
 
 
 def lattice_log_prob(own: Tensor, steps: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets, over all paths from its first to its last node.
+    """Computes the log-probability of each sentence's targets, over all paths from first to last node.
 
     The matrices are multiplied in pairs, in log2 M rounds.
 
@@ -92,8 +92,8 @@ def lattice_log_prob(own: Tensor, steps: Tensor, target_lengths: Tensor) -> Tens
 
 
 def lattice_links(steps: Tensor, target_lengths: Tensor) -> Tensor:
-    """The transitions [B, M - 1, k, k] as those of any graph, [B, L, L] for the L = M k nodes; -inf where
-    there is no edge."""
+    """Returns the transitions [B, M - 1, k, k] as those of any graph, [B, L, L] for the L = M k nodes; -inf
+    where there is no edge."""
     B, n, k, _ = steps.shape
     links = steps.new_full((B, n + 1, n + 1, k, k), -math.inf)
     steps = steps.masked_fill(~_arrives(steps, target_lengths), -math.inf)
@@ -102,6 +102,6 @@ def lattice_links(steps: Tensor, target_lengths: Tensor) -> Tensor:
 
 
 def _arrives(steps: Tensor, target_lengths: Tensor) -> Tensor:
-    """[B, M - 1, 1, 1] bool: whether a step leads to a token of the sentence."""
+    """Returns whether each step leads to a token of the sentence, [B, M - 1, 1, 1] bool."""
     arrived = torch.arange(1, steps.shape[1] + 1, device=steps.device)
     return (arrived < target_lengths[:, None])[:, :, None, None]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def recorded_outputs(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Within the context, the list gets the first output of each forward pass of ``model``, detached."""
+    """Yields a list that gets the first output of each forward pass of ``model``, detached."""
     outputs: list[Tensor] = []
     hook = model.register_forward_hook(lambda module, given, output: outputs.append(output[0].detach()))
     try:
@@ -19,5 +19,5 @@ def recorded_outputs(model: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def totals(logging_outputs: list[dict], *names: str) -> list[float]:
-    """The sum of each name over the logging outputs of all workers and steps."""
+    """Returns the sum of each name over the logging outputs of all workers and steps."""
     return [sum(float(log.get(name, 0)) for log in logging_outputs) for name in names]

@@ -34,7 +34,7 @@ class RotaryEmbedding(nn.Module):
         return self
 
     def tables(self, coordinates: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines for tokens at ``coordinates``, [B, N, dimensions] integer.
+        """Computes cosines and sines for tokens at ``coordinates``, [B, N, dimensions] integer.
 
         Returns:
             Two tensors [B, N, 1, 1, dimensions, 2, h / 2] of ``dtype``, to be broadcast over (q, k) and

@@ -8,23 +8,23 @@ from torch import Tensor
 
 
 def own_states(nodes: Tensor, k: int) -> Tensor:
-    """[B, M, L = M k] values of each target's nodes -> [B, M, k] those of its own k states."""
+    """Returns of [B, M, L = M k] values of each target's nodes those of its own k states, [B, M, k]."""
     return nodes.unflatten(2, (-1, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
 
 
 def shares(own: Tensor) -> Tensor:
-    """[..., k] probabilities of a target's own states -> the same, summing to 1: q."""
+    """Returns the probabilities [..., k] of a target's own states such that they sum to 1: q."""
     return own / own.sum(-1, keepdim=True).clamp_min(1e-30)
 
 
 def entropy(probs: Tensor) -> Tensor:
-    """[..., n] -> [...] H[probs] in bits. For q, 0 (one state does it all) to log2 k."""
+    """Returns H[probs] [...] of [..., n] in bits: for q, from 0 (one state does it all) to log2 k."""
     return torch.special.entr(probs).sum(-1) / math.log(2)
 
 
 def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -> Tensor:
-    """[B, M] Jensen-Shannon divergence in bits of the tokens that a masked target's states predict, weighted
-    by q; 0 of other targets. Logits are those of a sentence at a time.
+    """Computes the Jensen-Shannon divergence [B, M] in bits of the tokens that a masked target's states
+    predict, weighted by q; 0 of other targets. Logits are those of a sentence at a time.
 
     H[sum over c of q(c) P_c] - sum over c of q(c) H[P_c]: what the state tells about the token. 0 where the
     states agree or one does it all; at most H[q].

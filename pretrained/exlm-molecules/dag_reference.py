@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets, over all alignments (section 4.3); see ``dag_loss``."""
+    """Returns the log-probability of each sentence's targets, over all alignments; see ``dag_loss``."""
     B, M, L = match.shape
     if M == 0 or L == 0:
         return match.new_full((B,), -math.inf)
@@ -43,7 +43,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
 
 
 def _log_sum_exp(x: Tensor) -> Tensor:
-    """Log-sum-exp over dim 1 whose gradient at a row of -inf is 0, where ``torch.logsumexp`` gives NaN."""
+    """Returns log-sum-exp over dim 1; its gradient at a row of -inf is 0, that of ``torch.logsumexp`` NaN."""
     top = x.detach().amax(dim=1)
     empty = top == -math.inf
     top = top.masked_fill(empty, 0.0)

@@ -46,7 +46,7 @@ class StateLayout:
 
 
 def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
-    """x [B, N, ...] at the indices rows [B, R] int64 -> [B, R, ...]."""
+    """Returns x [B, N, ...] at the indices rows [B, R] int64, [B, R, ...]."""
     first = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + rows).flatten()).unflatten(0, rows.shape)
 
@@ -138,7 +138,7 @@ def expand_states(
 
 
 def distance_buckets(places: Tensor) -> Tensor:
-    """Buckets of the distances, in tokens, from each expanded token to the one before it and the one after.
+    """Puts the distances, in tokens, from each expanded token to the one before and after into buckets.
 
     1 to 8 have a bucket each, and further ones two for each doubling up to 90; where there is no such token,
     the distance is 1. Not in the paper.
@@ -155,7 +155,7 @@ def distance_buckets(places: Tensor) -> Tensor:
 
 
 def _sizes(counts: Tensor, k: int, first: Tensor, bos: int):
-    """N, U, M, and whether all sentences have N and U tokens, of each sentence's counts and first token."""
+    """Returns N, U, M, and whether all sentences have N and U tokens, by their counts and first tokens."""
     tokens, targets, starts_well = counts.unbind(1)
     lengths = torch.add(tokens, targets, alpha=k - 1)
     least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
@@ -170,7 +170,7 @@ def _sizes(counts: Tensor, k: int, first: Tensor, bos: int):
 
 
 def _count_up_to(ends: Tensor, place: Tensor, search: bool) -> Tensor:
-    """[B, N] how many of the sorted ends [B, T] are at most place [B, N]; ONNX cannot search."""
+    """Returns [B, N] how many of the sorted ends [B, T] are at most place [B, N]; ONNX cannot search."""
     if search:
         return torch.searchsorted(ends, place, right=True)
     return (ends[:, None] <= place[:, :, None]).sum(2)
@@ -181,7 +181,7 @@ def _up(length: int, multiple: int) -> int:
 
 
 def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int, more: int) -> tuple[Tensor, Tensor]:
-    """[B, T] -> [B, T + more], with ``</s>`` after the last token of each that does not end in one."""
+    """Returns [B, T + more], with ``</s>`` after the last token of each that does not end in one."""
     tokens = F.pad(tokens, (0, more), value=pad)
     originals = F.pad(originals, (0, more), value=pad)
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]

@@ -14,7 +14,7 @@ STATE_GRAPHS = ("dag", "local", "sparse", "lattice")
 
 
 def edge_mask(node_lengths: Tensor, L: int, k: int = 1, graph: str = "dag", max_length: int = -1) -> Tensor:
-    """Which transitions a graph of states has.
+    """Tells which transitions a graph of states has.
 
     Args:
         node_lengths: [B] int64, nodes of each sentence, k for each expanded token.
@@ -44,7 +44,7 @@ def edge_mask(node_lengths: Tensor, L: int, k: int = 1, graph: str = "dag", max_
 
 
 def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:
-    """Log-probabilities of the transitions, a mixture of H heads.
+    """Computes log-probabilities of the transitions, a mixture of H heads.
 
     E(v, u) = logsumexp over h of gates[v, h] + log-softmax over u of <queries_h(v), keys_h(u)> / sqrt(d /
     H), the softmax over the edges of v only. No tensor over all of B, L, L and H is kept for the backward
@@ -102,21 +102,21 @@ class _HeadMixture(torch.autograd.Function):
 
 
 def _log_softmax(q: Tensor, k: Tensor, missing: Tensor) -> Tensor:
-    """[B, h, L, L] log-softmax over the edges of each node, of q and k [B * h, L, d / H]; a large negative
-    number, or for a node without edges a meaningless one, where there is none."""
+    """Returns [B, h, L, L] log-softmax over the edges of each node, of q and k [B * h, L, d / H]; a large
+    negative number, or for a node without edges a meaningless one, where there is none."""
     dtype = torch.promote_types(q.dtype, torch.float32)
     scores = _scaled_product(q.to(dtype), k.to(dtype).mT, q).unflatten(0, (len(missing), -1))
     return scores.masked_fill_(missing[:, None], NO_EDGE).log_softmax(-1)
 
 
 def _scaled_product(a: Tensor, b: Tensor, q: Tensor) -> Tensor:
-    """a @ b over the square root of the size of a head of ``q``."""
+    """Returns a @ b over the square root of the size of a head of ``q``."""
     return torch.baddbmm(a.new_empty(()), a, b, beta=0, alpha=q.shape[-1] ** -0.5)
 
 
 def _head_chunks(q: Tensor) -> list[slice]:
-    """Slices of the heads whose [B, heads, L, L] float32 tensor is within HEAD_CHUNK_BYTES (at least one
-    head)."""
+    """Returns slices of the heads whose [B, heads, L, L] float32 tensor is within HEAD_CHUNK_BYTES (at least
+    one head)."""
     B, H, L, _ = q.shape
     size = max(1, HEAD_CHUNK_BYTES // max(1, 4 * B * L * L))
     return [slice(start, min(start + size, H)) for start in range(0, H, size)]

@@ -13,7 +13,7 @@ NEVER = -1e4
 
 
 def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probabilities of the words of each target, given that a path has as many nodes as targets.
+    """Computes log-probabilities of the words of each target, on paths of as many nodes as targets.
 
     log P(word i = w) = log sum over nodes u of P(node i of the path is u) P_u(w): the exact marginal over all
     paths, by the forward-backward algorithm over the transitions. The words of different targets are not
@@ -37,13 +37,13 @@ def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_le
 
 
 def _one_hot_log_probs(like: Tensor, node: Tensor) -> Tensor:
-    """[B, L] log-probabilities of being at ``node`` [B] for certain."""
+    """Returns [B, L] log-probabilities of being at ``node`` [B] for certain."""
     return torch.full_like(like, NEVER).scatter(1, node[:, None], 0.0)
 
 
 def _forward_scan(start: Tensor, links: Tensor, steps: int) -> Tensor:
-    """[B, steps, L] log-probability of each node after 0, 1, ... transitions; each row is normalised, so that
-    float32 spends its digits on the differences between nodes."""
+    """Returns [B, steps, L] log-probabilities of each node after 0, 1, ... transitions; each row is
+    normalised, so that float32 spends its digits on the differences between nodes."""
     rows = [start]
     for _ in range(1, steps):
         rows.append((rows[-1][:, :, None] + links).logsumexp(1).log_softmax(-1))
@@ -51,7 +51,7 @@ def _forward_scan(start: Tensor, links: Tensor, steps: int) -> Tensor:
 
 
 def ctc_log_probs(words: Tensor, blank: Tensor) -> Tensor:
-    """Log-probability that k states emit a word by CTC: a run of it, blanks before and after.
+    """Computes the log-probability that k states emit a word by CTC: a run of it, blanks around it.
 
     Args:
         words: [..., k, W] log-probability of each word at each state.
@@ -71,8 +71,8 @@ def ctc_log_probs(words: Tensor, blank: Tensor) -> Tensor:
 
 
 def ctc_targets_log_prob(own: Tensor, blank: Tensor, is_blank: Tensor, target_lengths: Tensor) -> Tensor:
-    """Log-probability of each sentence's targets without transitions (table 2): the k states of each target
-    emit it by CTC.
+    """Computes the log-probability of each sentence's targets without transitions (table 2): the k states of
+    each target emit it by CTC.
 
     Args:
         own, blank: [B, M, k] log-probability of each target, and of the blank, at the target's states.
@@ -89,6 +89,6 @@ def ctc_targets_log_prob(own: Tensor, blank: Tensor, is_blank: Tensor, target_le
 
 
 def ctc_word_log_probs(words: Tensor, blank: int) -> Tensor:
-    """[B, M, k, V] -> [B, M, V]: log-probabilities of each target's words by CTC, the blank being none."""
+    """Returns log-probabilities [B, M, V] of each target's words by CTC, the blank being none."""
     scores = ctc_log_probs(words, words[..., blank, None])
     return scores.index_fill(-1, torch.tensor([blank], device=words.device), NEVER).log_softmax(-1)
