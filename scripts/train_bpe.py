@@ -8,9 +8,10 @@ Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from lib.command_line import argument_parser, script, whole
+from lib.command_line import UserError, argument_parser, script, whole
 from lib.data.documents import COLUMN, LOST, documents_of, layouts_of
 from lib.data.text import paragraphs_of
 from lib.files import check_absent, write_lines
@@ -63,7 +64,10 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
-    tokenizer = train_tokenizer(paragraphs(layouts_of(args.text), column), args.vocabulary)
+    texts = paragraphs(layouts_of(args.text), column)
+    if (first := next(texts, None)) is None:  # it would be a tokenizer of bytes
+        raise UserError(f"there is no text to train on, of JSON and tables in {column!r}: see --text-column")
+    tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
     write_lines(path, [tokenizer.to_str(pretty=True)])
     print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
