@@ -99,6 +99,10 @@ def test_exported_properties_trained_on_others(problem, save_checkpoint, transfo
     np.testing.assert_allclose([row for row, _ in model.predict(SMILES)], expected, rtol=1e-4, atol=1e-5)
     again = json.loads((export(folder, tmp_path / "third") / "config.json").read_text())
     assert again["problem_type"] == problem and again["id2label"] == {"0": "toxic", "1": "soluble"}
+    again["fairseq"]["properties"]["allow_valence"] = True
+    again["id2label"] = {"0": "a", "1": "b"}  # still read as the first ones were
+    (tmp_path / "third" / "config.json").write_text(json.dumps(again))
+    assert load_model(tmp_path / "third").allow_valence
 
 
 @pytest.mark.parametrize("arch", ["exlm_base", "mlm_tiny"])
