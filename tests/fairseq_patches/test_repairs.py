@@ -132,7 +132,7 @@ def batches_of(count, shards, shard):
 
 
 @pytest.mark.parametrize("steps", [(3, 2, 4), (5, 1, 1), (0, 3, 2), (2, 0, 5), (1, 4, 0)])
-@pytest.mark.parametrize("workers", [(1, 2, 1), (2, 1, 3), (3, 4, 2), (4, 2, 2)])
+@pytest.mark.parametrize("workers", [(1, 2, 1), (2, 1, 3), (3, 4, 2), (4, 2, 2), (1, 5, 3)])
 @pytest.mark.parametrize("count", [23, 24, 25])
 def test_an_epoch_on_changing_numbers_of_workers_has_every_sample_once(steps, workers, count):
     seen, state = [], None
