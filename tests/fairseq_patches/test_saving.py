@@ -65,6 +65,16 @@ def test_nothing_of_a_checkpoint_runs(tmp_path):
     assert not Foreign.ran
 
 
+def test_the_classes_that_a_checkpoint_may_hold():
+    """All of them: none does anything but hold what a file says."""
+    plain = "Namespace scalar dtype Float32DType Float64DType Int64DType BoolDType"
+    sent = "_TensorPlaceholder DictConfig ListConfig AnyNode ContainerMetadata Metadata Any"
+    sent += " defaultdict dict list int float str bool"
+    entries = (*saving.SETTINGS, *saving.SCORES, *saving.BROADCAST)
+    classes = [entry[0] if isinstance(entry, tuple) else entry for entry in entries]
+    assert {one.__name__ for one in classes} == {*plain.split(), *sent.split()}
+
+
 class Trainer:
     """Records the checkpoint that fairseq asks it for, and has none."""
 
