@@ -22,11 +22,10 @@ from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
 from lib.data.molecules import Record, records_in
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
-from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import read_dictionary
 
 EOS = "</s>"
 
@@ -86,15 +85,12 @@ def main(argv: list[str] | None = None) -> None:
     read = partial(records_in, form=form, whole=False)
     for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
         next(read(path), None)
-    inputs, ids = inputs_of({"--train": args.train, "--valid": args.valid}), None
+    inputs = inputs_of({"--train": args.train, "--valid": args.valid})
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}
     settings["rdkit"] = rdkit.__version__
-    if dictionary := args.dictionary and dictionary_file(args.dictionary):
-        ids, inputs["--dictionary"] = read_dictionary(dictionary).indices, sha256(dictionary)
+    ids = read_dictionary(args.dictionary).indices if args.dictionary else None
     encoder = SmilesEncoder(args.smiles == "canonical", ids, args.max_tokens)
-    with draft_of(args.output, settings, inputs) as folder:
-        if dictionary:
-            copy_dictionary(dictionary, folder / "dict.txt")
+    with draft_of(args.output, settings, inputs, args.dictionary) as folder:
         result = binarise(
             folder,
             args.train,
@@ -104,7 +100,7 @@ def main(argv: list[str] | None = None) -> None:
             kind="smiles",
             valid_share=args.valid_share,
             workers=args.workers,
-            build_dictionary=not dictionary,
+            build_dictionary=not args.dictionary,
         )
     show_result(result, args.output, "molecules")
     print(f"dictionary: {result['symbols']:,} symbols")

@@ -25,7 +25,6 @@ from lib.data.text import encode_documents
 from lib.files import sha256
 
 from fs_plugins.data.text_codecs import read_bpe
-from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
 from fs_plugins.files import write_text
 
 
@@ -49,15 +48,10 @@ def main(argv: list[str] | None = None) -> None:
     bpe = read_bpe(*args.bpe)
     settings = {"layout": args.layout, "text_column": column, "max_tokens": args.max_tokens}
     settings["tokenizers"], inputs["--bpe"] = tokenizers.__version__, sha256(*bpe.files)
-    if given := args.dictionary and dictionary_file(args.dictionary):
-        read_dictionary(given)
-        inputs["--dictionary"] = sha256(given)
-    with draft_of(args.output, settings, inputs) as folder:
-        if given:
-            copy_dictionary(given, folder / "dict.txt")
-        else:
+    with draft_of(args.output, settings, inputs, args.dictionary) as folder:
+        if not args.dictionary:
             write_text(folder / "dict.txt", dictionary_of(bpe))
-        encoder = TextEncoder(bpe, given or folder / "dict.txt", args.allow_unknown)
+        encoder = TextEncoder(bpe, args.dictionary or folder / "dict.txt", args.allow_unknown)
         corpus = {"layouts": layouts, "column": column}
         encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, **corpus)
         read = partial(documents_of, **corpus)

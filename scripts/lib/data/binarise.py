@@ -26,11 +26,11 @@ from typing import NamedTuple
 
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
-from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, write_json
+from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, sha256, write_json
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 
-from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, dictionary_file, read_dictionary
 
 FINISHED = "prepared.json"
 DONE = "draft/*[0-9]"  # the files that are
@@ -70,11 +70,16 @@ Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive
 
 
 @contextmanager
-def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[Path]:
+def draft_of(
+    output: Path, settings: dict, inputs: dict[str, str], dictionary: Path | None = None
+) -> Iterator[Path]:
     """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
-    resume in, if it existed before or a file is done. Raises UserError if ``output`` exists, another run is
-    at work, or OUTPUT.partial is no draft or one of other settings or inputs (see ``claim``)."""
+    resume in, if it existed before or a file is done. A given dictionary is an input, and copied into it.
+    Raises UserError if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
+    other settings or inputs (see ``claim``)."""
     check_absent(output)
+    if dictionary:
+        inputs = {**inputs, "--dictionary": sha256(dictionary_file(dictionary))}
     partial = output.with_name(f"{output.name}.partial")
     before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
     if before - {"lock"} and MANIFEST not in before:
@@ -84,6 +89,8 @@ def draft_of(output: Path, settings: dict, inputs: dict[str, str]) -> Iterator[P
         for path in partial.rglob("*.tmp"):  # of a run that was killed
             path.unlink()
         try:
+            if dictionary:
+                copy_dictionary(dictionary, partial / "dict.txt")
             yield partial
         except BaseException:
             if not before and not any(partial.glob(DONE)):

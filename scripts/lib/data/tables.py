@@ -43,13 +43,7 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     add("--smiles-column", type=_column, metavar="NAME", help="of a table (default: smiles)")
     about = "the table's first line is a row; its columns are named 1, 2, ... (default SMILES: 1)"
     add("--no-header", dest="header", action="store_false", help=about)
-    marks = {"tab": "\t", "\\t": "\t"}
-    add(
-        "--separator",
-        type=lambda mark: marks.get(mark, mark),
-        metavar="C",
-        help="of a table's cells, or 'tab' (default: detected)",
-    )
+    add("--separator", metavar="C", help="of a table's cells (default: detected)")
     add("--encoding", help="of a table, such as cp1252 or utf-16 (default: UTF-8)")
 
 

@@ -21,8 +21,10 @@ COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "emp
 COUNTED += ("unknown tokens", "markup removed")
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
-_INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001b\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # valid in JSON, but not in text
+_INVISIBLE = re.compile(
+    "[\u0000-\u0008\u000e-\u001b\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff"
+    "\ud800-\udfff]"  # halves of characters, which JSON may have
+)
 
 Text = tuple[int, str]
 
@@ -107,7 +109,7 @@ def paragraphs_of(
 def _place(texts: list[Text]) -> float:
     digest, size = hashlib.sha256(), 0
     for _, text in texts:
-        digest.update(text.encode() + b"\n")
+        digest.update(text.encode(errors="surrogatepass") + b"\n")
         size += len(text)
         if size >= HASHED_BYTES:
             break
@@ -148,14 +150,7 @@ def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list
         return [], False
     if wikipedia and lines[0].strip() == str(document["title"]).strip():
         lines = lines[1:]
-    kept = []
-    for line in lines:
-        if half := _SURROGATE.search(line):
-            reason = f"half a character: \\u{ord(half[0]):x} without its other half"
-            rejections.append(_rejection(number, line, reason))
-        else:
-            kept.append((number, line))
-    return kept, wikipedia
+    return [(number, line) for line in lines], wikipedia
 
 
 def _without_title(lines: list[Text]) -> list[Text]:
