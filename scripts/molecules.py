@@ -147,7 +147,7 @@ def main(argv: list[str] | None = None) -> None:
     for model, path in zip(models, args.model, strict=True):
         if model.codec.name != "smiles":
             raise UserError(f"{path} is a model of text, for load(...).embed in Python: give one of SMILES")
-    read = partial(records_in, args.molecules, form, whole=args.what == "predict")
+    read = partial(records_in, args.molecules, form)
     records, *ahead = tee(read(), 1 + len(models))
     texts = [
         ("" if record.fault else record.content.decode(errors="backslashreplace") for record in some)

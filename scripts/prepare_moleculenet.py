@@ -23,6 +23,7 @@ import argparse
 from collections import Counter
 from itertools import compress
 from pathlib import Path
+from textwrap import shorten
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
@@ -42,7 +43,7 @@ from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
-LISTED = 5  # properties that a remark names
+MOST_SHOWN = 80  # characters of properties' names
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
 
 
@@ -136,10 +137,8 @@ def remarks_on(labels: dict[str, np.ndarray], names: list[str], classification: 
         if fatal.all() and split != "test":
             raise UserError(f"all properties {what} in {split}: choose other labels, or split differently")
         if useless.any():
-            listed = list(compress(names, useless))
-            named = ", ".join(listed[:LISTED])
-            named += f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
-            remarks.append(f"{split}: {len(listed)} of {len(names)} properties {what}: {named}")
+            named = shorten(", ".join(compress(names, useless)), MOST_SHOWN, placeholder=" ...")
+            remarks.append(f"{split}: {useless.sum()} of {len(names)} properties {what}: {named}")
     return remarks
 
 
@@ -278,12 +277,7 @@ def main(argv: list[str] | None = None) -> None:
             "rdkit": rdkit.__version__,
         }
         write_json(folder / FILE, description)
-    counts = "/".join(f"{size['molecules']:,}" for size in sizes.values())
-    longest = max(size["longest"] for size in sizes.values())
-    shown = f"{len(names)} {'property' if len(names) == 1 else 'properties'} ({args.kind}), "
-    shown += ", ".join(names[:LISTED]) + (", ..." if len(names) > LISTED else "")
-    print(
-        f"{args.output}: {shown}; "
-        f"{counts} molecules (train/valid/test, {args.split} split), at most {longest} tokens"
-    )
+    print(f"{args.output}: {args.kind}: {shorten(', '.join(names), MOST_SHOWN, placeholder=' ...')}")
+    for part, size in sizes.items():
+        print(f"  {part} ({args.split}): {size['molecules']:,} molecules of at most {size['longest']} tokens")
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")

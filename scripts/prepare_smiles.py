@@ -47,7 +47,11 @@ class SmilesEncoder:
                 text = decode_value(record.content)["smi"] if lmdb else text
                 canonical = canonical_smiles(parse_molecule(text), text)
                 tokens = [*tokenize(canonical if self.canonical else text), EOS]
-                fault = fault or self.fault_of(tokens)
+                unknown = [token for token in tokens if self.ids is not None and token not in self.ids]
+                if unknown:
+                    fault = fault or f"unknown token: {unknown[0]!r} is not in the dictionary"
+                elif self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
+                    fault = fault or f"too long: {len(tokens) + 1} tokens with <s> and </s>"
             except ValueError as error:
                 fault = fault or f"invalid SMILES: {error}"
             if fault:
@@ -57,15 +61,6 @@ class SmilesEncoder:
             digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
             block.places.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
         return block
-
-    def fault_of(self, tokens: list[str]) -> str:
-        """Returns why a molecule of these tokens, with </s>, is not to be kept, REASON: DETAIL; "" if it
-        is."""
-        if self.ids is not None and (unknown := [token for token in tokens if token not in self.ids]):
-            return f"unknown token: {unknown[0]!r} is not in the dictionary"
-        if self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
-            return f"too long: {len(tokens) + 1} tokens with <s> and </s>"
-        return ""
 
 
 @script
@@ -82,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
     form = TableFormat.of(args)
-    read = partial(records_in, form=form, whole=False)
+    read = partial(records_in, form=form)
     for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
         next(read(path), None)
     inputs = inputs_of({"--train": args.train, "--valid": args.valid})

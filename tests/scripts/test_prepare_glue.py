@@ -6,8 +6,6 @@ import prepare_glue
 import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lib.command_line import UserError
 from lib.data.glue import files_of, read_split
 from lib.data.glue_tasks import TASKS
@@ -159,16 +157,3 @@ def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
     with pytest.raises(UserError, match="dev.tsv, line 3") as error:  # never of a set that is scored
         rows_of(place, "QQP", "valid", True)
     assert "--skip-broken" not in str(error.value)
-
-
-LINE = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"))
-LABELLED_PAIR = st.tuples(LINE, LINE, st.sampled_from(TASKS["RTE"].labels))
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.lists(LABELLED_PAIR, min_size=1))
-def test_rows_come_back(tmp_path_factory, rows):
-    place = tmp_path_factory.getbasetemp() / "train.tsv"
-    content = lines("sentence1\tsentence2\tlabel", ["\t".join(row) for row in rows]).encode()
-    found, _ = rows_of(write_file(place, content).parent, "RTE")
-    assert found.values.tolist() == [[a.strip(), b.strip(), label] for a, b, label in rows]

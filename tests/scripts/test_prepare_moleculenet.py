@@ -2,16 +2,11 @@
 
 import json
 import pickle
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import prepare_moleculenet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from lib.data.moleculenet import LabelFormat, read_table
-from lib.data.tables import TableFormat
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.support import builders
@@ -262,20 +257,3 @@ def test_an_identifier_is_pointed_at(prepare):
     rows = [f"{1000 - 7 * i},{s},{i}.5,{i % 5}" for i, s in enumerate(MOLECULES)]
     [remark] = prepare(rows, *REGRESSION, header="cid,smiles,y,n")["remarks"]
     assert remark.startswith("cid has another whole number in each row")
-
-
-NUMBER = st.floats(width=32, allow_infinity=False, allow_subnormal=False)
-
-
-@settings(deadline=None, max_examples=50)
-@given(st.lists(st.tuples(st.sampled_from([*MOLECULES, "C(", ""]), NUMBER)))
-def test_labels_come_back(rows):
-    """What is read is float32 to the bit, and NaN is a missing label."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_file(
-            Path(folder, "a.csv"), "".join(["smiles,y\n", *(f"{smiles},{y!r}\n" for smiles, y in rows)])
-        )
-        _, molecules, _ = read_table(path, (), LabelFormat("regression"), TableFormat())
-    assert [(m.line, m.smiles) for m in molecules] == [(i, s) for i, (s, _) in enumerate(rows, 2)]
-    labels = [m.labels[0] for m in molecules]
-    assert np.array_equal(labels, [y for _, y in rows], equal_nan=True)

@@ -74,12 +74,6 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     assert [text for *_, text in rejected[:7]] == ["", "'=C1CC", *bad[2:4], "\\xff", *bad[5:]]
 
 
-def test_other_notations_are_no_smiles(tmp_path):
-    others = ["InChI=1S/CH4/h1H4", "[C][C][O]", "[Cl][C][=C]", "ethanol", "CCO,ethanol"]
-    found, rejected = prepare(tmp_path / "out", write(tmp_path / "a.txt", [*others, "CCO"]))
-    assert found == ["CCO"] and [row[3] for row in rejected] == others
-
-
 def test_a_given_dictionary_and_a_limit(tmp_path):
     given = write_file(tmp_path / "given.txt", "O 5\nC 3\nN 1\n")
     path = write(tmp_path / "a.txt", ["CCO", "CCBr", "C" * 8, "C" * 9])

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import re
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +9,6 @@ import pandas
 import prepare_text
 import pytest
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
-from hypothesis import HealthCheck, Phase, example, given, settings
-from hypothesis import strategies as st
 from lib.data import binarise
 
 from tests.support import builders
@@ -21,16 +17,15 @@ from tests.support.builders import CORPUS, corpus_sentences, json_text, paragrap
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
-def read(bpe: Path, data: Path, split: str) -> list[str]:
-    """The text of each sentence, "" if empty, by fairseq's own reader and BPE."""
-    codec = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
-    return [codec.decode(list(map(int, symbols))) for symbols in builders.read_split(data, split)]
-
-
 @pytest.fixture
 def sentences(bpe, tmp_path):
-    """sentences(split, out) -> the text of each."""
-    return lambda split, out="out": read(bpe, tmp_path / out, split)
+    """sentences(split, out) -> the text of each, "" if empty, by fairseq's own reader and BPE."""
+    codec = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
+
+    def read(split: str, out: str = "out") -> list[str]:
+        return [codec.decode(list(map(int, ids))) for ids in builders.read_split(tmp_path / out, split)]
+
+    return read
 
 
 @pytest.fixture
@@ -211,42 +206,9 @@ def test_only_wikipedia_is_cleaned_of_markup(prepare, tmp_path):
         assert result["markup removed"] == removed
 
 
-ODD = "  two \t blanks\u00a0and\u2003more soft\u00adhyphen \ufeffmark bell\x07 zero\u200bwidth क्\u200dष"
-LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\0"), max_size=30)
-TEXTS = st.lists(st.lists(LINE, max_size=4).map("\n".join), min_size=1, max_size=5)
-PHASES, CHECKS = (Phase.explicit, Phase.generate), [HealthCheck.function_scoped_fixture]
-FEW = settings(max_examples=12, deadline=None, phases=PHASES, suppress_health_check=CHECKS)
-
-
-@pytest.fixture(scope="module")
-def bytes_bpe(tmp_path_factory) -> Path:
-    return builders.write_gpt2(tmp_path_factory.mktemp("bpe"), [])
-
-
-def words(text: str) -> list[str]:
-    """What a paragraph has to keep, said otherwise than the cleaning does."""
-    gone = [*range(9), *range(14, 28), 127, 0xAD, *range(0x202A, 0x202F)]
-    gone += [0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF]
-    return text.translate(dict.fromkeys(gone)).split()
-
-
-def paragraphs(texts: list[str]) -> list[list[str]]:
-    """The words of each text's lines, in their order; those without any aside."""
-    documents = [[words(line) for line in text.split("\n")] for text in texts]
-    return [lines for lines in ([line for line in document if line] for document in documents) if lines]
-
-
-@FEW
-@given(TEXTS)
-@example(["a\x1cb\x85c\n\x1c\nd", ODD])
-def test_plain_text(bytes_bpe, capsys, texts):
-    """Lines are paragraphs; one without or with ASCII's blanks alone ends a document; no word is lost."""
-    content = "x\n\n" + "\n\n".join(texts)
-    with tempfile.TemporaryDirectory() as place:
-        source, valid = write_file(Path(place, "a"), content), write_file(Path(place, "v"), "v")
-        asked = [Path(place, "out"), "--bpe", bytes_bpe, "--workers", 1, "--train", source, "--valid", valid]
-        assert prepare_text.main(list(map(str, asked))) == 0
-        documents = [[]]
-        for text in read(bytes_bpe, Path(place, "out"), "train"):  # an empty one ends a document
-            documents[-1].append(text.split(" ")) if text else documents.append([])
-    assert documents == [*paragraphs(re.split(r"\n(?:[ \t\r\v\f]*\n)+", content)), []]
+def test_cleaning_loses_no_word(prepare, tmp_path):
+    """Lines are paragraphs; one without or with ASCII's blanks alone ends a document."""
+    odd = "  two \t blanks\u00a0and\u2003more soft\u00adhyphen \ufeffmark bell\x07 zero\u200bwidth क्\u200dष"
+    found, _ = prepare(write_file(tmp_path / "a", f"a\x1cb\x85c\n\x1c\nd\n \t\r\v\f\n{odd}\r\n"))
+    clean = "two blanks and more softhyphen mark bell zerowidth क्\u200dष"
+    assert found == ["a b c", "d", "", clean, ""]

@@ -91,23 +91,21 @@ def write_hub(folder: Path, name: str, named: bool = True) -> Path:
     for split, theirs in task.splits.items():
         header, rows = (UNLABELLED if split.startswith("test") else LABELLED).get(name, ("", []))
         names = (header or "source\tlabel\tmark\tsentence").removeprefix("\ufeff").split("\t")
-        cells = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
-        data = {ours: [row[one] for row in cells] for ours, one in zip(columns, task.sentences, strict=True)}
-        labels = [row.get(task.label, "-1") for row in cells]
-        numbers = [int(y) if y.lstrip("-").isdigit() else classes.index(y) for y in labels if classes]
-        data["label"] = pyarrow.array(
-            numbers if classes else list(map(float, labels)), "int64" if classes else "float32"
-        )
-        data["idx"] = [int(row.get("index", 0)) for row in cells]
+        rows = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
+        data = {ours: [row[one] for row in rows] for ours, one in zip(columns, task.sentences, strict=True)}
+        labels = [row.get(task.label, "-1") for row in rows]
+        labels = [classes.index(y) if y in (classes or ()) else float(y) for y in labels]
+        data["label"] = pyarrow.array(labels, "int64" if classes else "float32")
+        data["idx"] = [int(row.get("index", 0)) for row in rows]
         table = pyarrow.table(data)
-        label = {"_type": "ClassLabel", "names": classes}
         if named and classes:
+            label = {"_type": "ClassLabel", "names": classes}
             about = json.dumps({"info": {"features": {"label": label}}})
             table = table.replace_schema_metadata({"huggingface": about})
-        shards = 2 if split == "train" else 1 if cells else 0
-        for i in range(shards):
-            path = place / f"{theirs.replace('dev', 'validation')}-{i:05}-of-{shards:05}.parquet"
-            parquet.write_table(table.slice(i) if i else table.slice(0, 1 if shards == 2 else None), path)
+        shards = [table.slice(0, 1), table.slice(1)] if split == "train" else [table] if rows else []
+        for i, shard in enumerate(shards):
+            name = f"{theirs.replace('dev', 'validation')}-{i:05}-of-{len(shards):05}.parquet"
+            parquet.write_table(shard, place / name)
     return place
 
 

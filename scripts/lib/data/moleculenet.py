@@ -133,8 +133,7 @@ def read_table(
     """Returns the properties and the molecules of a table, and what to say of it; without ``label_columns``
     all other columns that have a name are labels. Raises UserError if a column is missing."""
     format_of(path, TABLES)
-    wanted = [form.column, *label_columns, *([split_column] if split_column else [])]
-    rows = table_rows(path, form, wanted if label_columns else None)
+    rows = table_rows(path, form)
     _, header = next(rows)
     smiles_at = column_of(header, form.column, path, SMILES_OPTION)
     split_at = column_of(header, split_column, path, "--split-column") if split_column else None

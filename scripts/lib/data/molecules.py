@@ -60,16 +60,16 @@ def header_of(path: Path, form: TableFormat) -> list[str]:
     return [form.column, "name"] if suffix in NAMED_LINES else [form.column]
 
 
-def records_in(path: Path, form: TableFormat, whole: bool = True) -> Iterator[Record]:
-    """Yields the records of a file, in order; of a table, those of a column, with the other cells if
-    ``whole``. A .txt file is a table if its first line has the name of the column. Raises UserError if the
-    file is of an unknown format, or lacks the column."""
+def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
+    """Yields the records of a file, in order; of a table, those of a column. A .txt file is a table if its
+    first line has the name of the column. Raises UserError if the file is of an unknown format, or lacks the
+    column."""
     suffix = format_of(path)
     if suffix in LMDB:
         for key, value in lmdb_items(path):
             yield Record(key.decode("ascii", "backslashreplace"), value)
     elif _is_table(path, suffix, form):
-        yield from _table_records(path, form, whole)
+        yield from _table_records(path, form)
     else:
         for number, text in enumerate(_lines(path, form), 1):
             words = [*text.split(maxsplit=1), "", ""][:2] if suffix in NAMED_LINES else [text]
@@ -92,8 +92,8 @@ def _lines(path: Path, form: TableFormat) -> Iterator[str]:
         yield from map(str.strip, text_of(file, form))
 
 
-def _table_records(path: Path, form: TableFormat, whole: bool) -> Iterator[Record]:
-    rows = table_rows(path, form, None if whole else [form.column])
+def _table_records(path: Path, form: TableFormat) -> Iterator[Record]:
+    rows = table_rows(path, form)
     _, header = next(rows)
     index = column_of(header, form.column, path, SMILES_OPTION)
     for number, row in rows:

@@ -58,20 +58,14 @@ def _column(name: str) -> str:
     return name
 
 
-def table_rows(
-    path: Path, form: TableFormat, only: Sequence[str] | None = None
-) -> Iterator[tuple[int, list[str]]]:
+def table_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of its first line, cells) of each row, the header first, empty ones (no cells) included.
-    Of Parquet the lines are those of a CSV file with the same rows, and no column is read but ``only`` these,
-    if it has any of them.
+    Of Parquet the lines are those of a CSV file with the same rows.
 
     Strict about quoting, as a stray quotation mark would otherwise swallow the rows up to the next one.
     """
     if path.suffix.lower() == PARQUET:
-        columns = columns_of(path)
-        named = {i for name in only or () for i in columns_named(name, columns)}
-        columns = [name for i, name in enumerate(columns) if i in named or not named]
-        yield 1, columns
+        yield 1, (columns := columns_of(path))
         for number, values in enumerate(rows_of(path, columns), start=2):
             yield number, ["" if value is None else str(value) for value in values]
         return

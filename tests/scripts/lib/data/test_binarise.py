@@ -117,36 +117,19 @@ def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
     prepare(tmp_path / "out", [corpus(tmp_path / "b.txt")], other=1)
 
 
-def start(output, sources, workers, log):
-    command = [sys.executable, "-m", "tests.support.word_corpus", output, str(workers), log, *sources]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-
-
-def children(pid: int) -> list[int]:
-    listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return list(map(int, listing.split()))
-
-
-def until(condition, what: str):
-    for _ in range(2400):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"waited in vain for {what}")
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_stopped_while_workers_are_at_work_and_repeated(how, sources, whole, tmp_path):
     output, log = tmp_path / "out", tmp_path / "log"
-    run = start(output, sources, 2, log)
-    until((tmp_path / "out.partial" / "draft" / "0").exists, "the first file")
-    workers = children(run.pid)
-    run.send_signal(how)
-    _, said = run.communicate(timeout=60)  # when they have ended
+    words = (sys.executable, "-m", "tests.support.word_corpus", output, "2", log, *sources)
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
+        while not (tmp_path / "out.partial" / "draft" / "0").exists():
+            assert run.poll() is None
+            time.sleep(0.05)
+        run.send_signal(how)
+        _, said = run.communicate(timeout=60)  # when the workers have ended
     if how == signal.SIGTERM:
         assert run.returncode == 130 and said.endswith("interrupted: rerun the same command\n")
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the end of the workers")
-    assert workers and not output.exists()
+    assert not output.exists()
     log.unlink()
     (tmp_path / "out.partial" / "train.bin.17.tmp").touch()
     prepare(output, sources, 1, WordEncoder(log))

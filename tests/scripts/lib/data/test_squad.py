@@ -4,8 +4,6 @@ import gzip
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lib.command_line import UserError
 from lib.data.squad import read_squad
 
@@ -70,19 +68,3 @@ def test_parquet_of_the_hub(tmp_path):
 def test_what_is_refused(tmp_path, questions, named):
     with pytest.raises(UserError, match=named):
         read_squad([write(tmp_path / "a.json", squad_json(*questions))], "train")
-
-
-TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)
-
-
-@settings(deadline=None, max_examples=20)
-@given(TEXT, TEXT, st.data())
-def test_questions_come_back(tmp_path_factory, context, text, data):
-    begin = data.draw(st.integers(0, len(context) - 1))
-    answer = context[begin : data.draw(st.integers(begin + 1, len(context)))]
-    entry = question("q", [(answer, begin)] if answer.strip() else [], question=text)
-    path = tmp_path_factory.getbasetemp() / "a.json"
-    squad, _ = read_squad([write(path, squad_json(entry, context=context))], "valid")
-    [found] = squad.questions
-    assert (squad.contexts, found.text, found.context) == ([context], text, 0)
-    assert found.answers == ((Answer(answer, begin),) if answer.strip() else ())

@@ -62,11 +62,8 @@ def test_parquet_gives_the_cells_of_csv(tmp_path):
         (2, ["CCO", "1.5", "True", "1"]),
         (3, ["C", "", "False", "2"]),
     ]
-    odd = pyarrow.table({"smiles": [b"CCO", b"C\xb5"], "note": ["a", "b"]})
-    parquet.write_table(odd.append_column("note", [["c", "d"]]), path)
-    assert [row for _, row in table_rows(path, FORM, ["SMILES"])] == [["smiles"], ["CCO"], ["C\udcb5"]]
-    with pytest.raises(ValueError, match="a.parquet: .*note"):  # which of the two?
-        list(table_rows(path, FORM))
+    parquet.write_table(pyarrow.table({"smiles": [b"CCO", b"C\xb5"]}), path)
+    assert [row for _, row in table_rows(path, FORM)] == [["smiles"], ["CCO"], ["C\udcb5"]]
 
 
 def test_a_quotation_mark_swallows_no_rows(tmp_path):
