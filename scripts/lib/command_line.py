@@ -68,7 +68,7 @@ def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
 
 
 def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
-    """Returns the type of an argument."""
+    """Returns a type of arguments: of a ``kind``, if the value ``fits``; otherwise ``what`` is asked for."""
 
     def convert(text: str):
         with suppress(ValueError):
@@ -80,7 +80,7 @@ def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[
 
 
 def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
-    """Returns the type of an argument."""
+    """Returns the type of arguments that are whole numbers from ``low`` to ``high``."""
     return _checked(int, lambda n: low <= n <= high, f"a whole number from {low:,} to {high:,}")
 
 

@@ -36,7 +36,7 @@ class Preparation:
         return list(map(str, words))
 
     def __call__(self, source, *flags, **more) -> dict:
-        """molecules.json"""
+        """Prepares the source; returns molecules.json."""
         words = self.words(source, flags, **more)
         assert prepare_moleculenet.main(words) == 0
         return json.loads(Path(words[2], "molecules.json").read_text())

@@ -54,7 +54,7 @@ def lines(header, rows) -> str:
 
 
 def write_task(folder: Path, name: str, packed: bool = False) -> Path:
-    """GLUE's files of a toy version of a task."""
+    """Writes GLUE's files of a toy version of a task; returns their folder."""
     task, place = TASKS[name], folder / name
     place.mkdir(parents=True)
     contents = {split: lines(*LABELLED[name]) for split in task.splits if not split.startswith("test")}

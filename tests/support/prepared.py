@@ -110,7 +110,7 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
 
 
 def _sentences(count: int, seed: int, symbols: Dictionary) -> list[list[int]]:
-    """Of 3 to 30 words; ids, each with </s>."""
+    """Returns sentences of 3 to 30 words as ids, each with </s>."""
     rng = np.random.default_rng(seed)
     return builders.rows(symbols, rng.integers(3, 31, count), rng)
 

@@ -60,7 +60,7 @@ def save(folder, split, *names):
 
 
 def squad_json(*questions, context=CONTEXT):
-    """The JSON of a file with one context."""
+    """Returns the JSON of a file with one context."""
     return {
         "version": "v2.0",
         "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
@@ -85,6 +85,6 @@ def question(name="q1", answers=(("911", 15),), **more):
 
 
 def write(path, value):
-    """A file of JSON, or of text."""
+    """Writes JSON, or a text; returns the path."""
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path

@@ -73,8 +73,8 @@ Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive
 def draft_of(
     output: Path, settings: dict, inputs: dict[str, str], dictionary: Path | None = None
 ) -> Iterator[Path]:
-    """A folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays, to
-    resume in, if it existed before or a file is done. A given dictionary is an input, and copied into it.
+    """Yields a folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays,
+    to resume in, if it existed before or a file is done. A given dictionary is an input, and copied into it.
     Raises UserError if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
     other settings or inputs (see ``claim``)."""
     check_absent(output)
@@ -202,8 +202,8 @@ def reason_of(text: str) -> str:
 
 
 class _Encoding(IterableDataset):
-    """(file, items, saved EncodedBlock) of each block; or what the user has to mend, as an error that was
-    raised in a worker would get a traceback in its message."""
+    """Yields (file, items, saved EncodedBlock) of each block; or what the user has to mend, as an error that
+    was raised in a worker would get a traceback in its message."""
 
     def __init__(self, files: Sequence[Path], read: Reader, encode: Encoder):
         self.files, self.read, self.encode = files, read, encode

@@ -51,8 +51,8 @@ class TextEncoder:
         self.tokenizer.encode_special_tokens = True  # which a tokenizer forgets on its way to a worker
 
     def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
-        """[T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``. Raises UserError,
-        naming the text's place, for a token missing from the dictionary, unless that is allowed."""
+        """Returns [T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``. Raises
+        UserError, naming the text's place, for a token that the dictionary lacks, unless that is allowed."""
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [self._known(encodings[i].ids, text, places[i]) for i, text in enumerate(texts)]
 

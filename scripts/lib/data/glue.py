@@ -64,7 +64,8 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
 
 
 def _tsv(files: list[Path], task: Task, labelled: bool, skip_broken: bool | None) -> Rows:
-    """pandas would read the file itself, but pad short rows, shift columns and drop empty lines unsaid."""
+    """Returns the rows of a file. pandas would read it, but pad short rows, shift columns and drop empty
+    lines unsaid."""
     [path] = files
     lines = {number: line.split("\t") for number, line in lines_of(path)}
     columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])

@@ -47,12 +47,12 @@ class Task:
 
     @property
     def splits(self) -> dict[str, str]:
-        """Our names of the splits -> those of the files."""
+        """Returns our names of the splits -> those of the files."""
         return MNLI_SPLITS if self.name == "MNLI" else SPLITS
 
     @property
     def official(self) -> dict[str, int]:
-        """Our names of the splits -> rows of the official files."""
+        """Returns our names of the splits -> rows of the official files."""
         return dict(zip(self.splits, self.rows, strict=True))
 
     @property
@@ -65,17 +65,18 @@ class Task:
 
     @property
     def outputs(self) -> int:
-        """Outputs of the classification head."""
+        """Returns the number of outputs of the classification head."""
         return len(self.labels) or 1
 
     @property
     def hub_sentences(self) -> tuple[str, ...]:
-        """The columns of its sentences on the hub."""
+        """Returns the columns of its sentences on the hub."""
         return {"MNLI": ("premise", "hypothesis"), "MRPC": _PAIR}.get(self.name, self.sentences)
 
     @property
     def hub_classes(self) -> dict[str, str]:
-        """The names of its classes on the hub, in the order of their numbers there -> those of ``labels``."""
+        """Returns the names of its classes on the hub, in the order of their numbers there -> those of
+        ``labels``."""
         names = HUB_CLASSES.get(self.name, self.labels)
         return {name: name if name in self.labels else self.labels[i] for i, name in enumerate(names)}
 

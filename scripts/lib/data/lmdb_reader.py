@@ -99,7 +99,7 @@ def decode_value(value: bytes) -> dict:
 
 
 def lmdb_file(path: Path) -> Path:
-    """``path``, or the file in it: LMDB's own layout is a folder with data.mdb."""
+    """Returns ``path``, or the file in it: LMDB's own layout is a folder with data.mdb."""
     return path / "data.mdb" if path.is_dir() else path
 
 

@@ -22,8 +22,8 @@ MOST_HEAVY_ATOMS = 50
 
 
 def read_molecules(path: Path) -> dict[str, Chem.Mol]:
-    """{canonical SMILES: molecule} of a file of RDKit's with the SMILES first in a line; those that RDKit can
-    read and that are not large, each once."""
+    """Returns {canonical SMILES: molecule} of a file of RDKit's with the SMILES first in a line: those that
+    RDKit can read and that are not large, each once."""
     molecules = {}
     with rdBase.BlockLogs():
         for _, line in lines_of(path):

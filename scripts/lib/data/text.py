@@ -74,8 +74,8 @@ def encode_documents(
 def paragraphs_of(
     document: Document, rejections: list[Rejection], counts: Counter, column: str
 ) -> tuple[list[Text], float]:
-    """(line number, clean text) of each paragraph; and the document's place in [0, 1), by its content alone:
-    it gets the same split wherever it is. Unreadable lines are rejected, empty ones counted."""
+    """Returns (line number, clean text) of each paragraph; and the document's place in [0, 1), by its content
+    alone: it gets the same split wherever it is. Unreadable lines are rejected, empty ones counted."""
     texts: list[Text] = []
     for number, content in document.lines:
         try:
@@ -154,7 +154,7 @@ def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list
 
 
 def _without_title(lines: list[Text]) -> list[Text]:
-    """Without the line of <doc ...>, and without the title that it names."""
+    """Returns the lines without that of <doc ...>, and without the title that it names."""
     if not lines or not lines[0][1].startswith("<doc "):  # the rest of a long document
         return lines
     (_, head), *rest = lines
@@ -164,7 +164,7 @@ def _without_title(lines: list[Text]) -> list[Text]:
 
 
 def _joined(lines: list[Text]) -> list[Text]:
-    """Paragraphs of a book: the lines between empty ones, if there are any."""
+    """Returns the paragraphs of a book: the lines between empty ones, if there are any."""
     if all(text.strip() for _, text in lines):
         return lines
     groups = [[*group] for full, group in groupby(lines, lambda line: bool(line[1].strip())) if full]
