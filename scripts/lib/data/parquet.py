@@ -36,22 +36,14 @@ def class_names(path: Path, column: str) -> list[str]:
         return about.get("info", {}).get("features", {}).get(column, {}).get("names", [])
 
 
-def rows_of(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple]:
-    """Yields the values of each row in these columns (None: all), a batch of rows in memory at a time; None
-    for a missing one."""
+def rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple]:
+    """Yields the values of each row in these columns, a batch of rows in memory at a time; None for a missing
+    one. Bytes, which some writers make of text, are read as UTF-8."""
     with _opened(path) as file:
         for batch in file.iter_batches(1024, columns=columns):
-            chosen = [batch.column(name) for name in columns or batch.schema.names]
-            yield from zip(*map(_values, chosen), strict=True)
-
-
-def _values(column) -> list:
-    """Returns a column's values; bytes, which some writers make of text, as of a file in UTF-8, with those
-    that are invalid kept as Python's "surrogateescape" does."""
-    values = column.to_pylist()
-    if "binary" not in str(column.type):
-        return values
-    return [value and value.decode(errors="surrogateescape") for value in values]
+            chosen = [batch.column(name) for name in columns]
+            texts = [one.cast("string") if "binary" in str(one.type) else one for one in chosen]
+            yield from zip(*(column.to_pylist() for column in texts), strict=True)
 
 
 def shards_of(folder: Path, split: str) -> list[Path]:

@@ -62,8 +62,8 @@ def test_parquet_gives_the_cells_of_csv(tmp_path):
         (2, ["CCO", "1.5", "True", "1"]),
         (3, ["C", "", "False", "2"]),
     ]
-    parquet.write_table(pyarrow.table({"smiles": [b"CCO", b"C\xb5"]}), path)
-    assert [row for _, row in table_rows(path, FORM)] == [["smiles"], ["CCO"], ["C\udcb5"]]
+    parquet.write_table(pyarrow.table({"smiles": [b"CCO", None]}), path)
+    assert [row for _, row in table_rows(path, FORM)] == [["smiles"], ["CCO"], [""]]
 
 
 def test_a_quotation_mark_swallows_no_rows(tmp_path):
