@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{files:,} file{'s' * (files > 1)} as {layout}: {documents:,} documents")
     show_result(result, args.output, "sentences")
     print(
-        f"{result['paragraphs']:,} paragraphs ({result['paragraphs cut']:,} split); skipped as empty: "
+        f"{result['paragraphs']:,} paragraphs; skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
     print(f"tokens that became <unk>: {result['unknown tokens']:,}")

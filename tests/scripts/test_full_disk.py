@@ -1,5 +1,5 @@
 """A disk that is full for a moment, at every write of a script: whatever has a final name is whole, and the
-same command goes on. (Trainings: tests/fairseq_patches.)"""
+same command goes on. (Single files: tests/test_files.py; trainings: tests/fairseq_patches.)"""
 
 import shutil
 
@@ -14,12 +14,10 @@ import prepare_smiles
 import prepare_squad
 import prepare_text
 import pytest
-import train_bpe
 from lib.data.bpe import dictionary_of
 
 from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.huggingface.export import export
-from fs_plugins.measures.__main__ import main as measure
 from tests.support import builders, glue, squad
 from tests.support.full_disk import at_each_write
 
@@ -33,11 +31,9 @@ SCRIPTS = {
         prepare_moleculenet.main,
         "mine {table} {out} --dictionary {atoms} --kind regression --split random",
     ),
-    "bpe": (train_bpe.main, "{out} {text} --vocabulary 300"),
     "export": (export_huggingface.main, "{model} {out}"),
     "import": (import_huggingface.main, "{folder} {out}/imported.pt"),
     "explore": (explore.main, "{model} <mask> --output {out}"),
-    "measure": (measure, "states {model} --output {out}/probe.json --device cpu"),
     "embed": (molecules.main, "embed {encoder} {table} --output {out}/rows.npy --device cpu"),
     "evaluate": (evaluate.main, "{tuned} {labelled} --output {out} --device cpu"),
 }

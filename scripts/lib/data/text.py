@@ -17,8 +17,8 @@ from lib.data.bpe import UNKNOWN_ID, TextEncoder
 from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document
 
 HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split
-COUNTED = ("documents", "paragraphs", "paragraphs cut", "empty paragraphs", "empty documents")
-COUNTED += ("unknown tokens", "markup removed")
+COUNTED = ("documents", "paragraphs", "empty documents", "empty paragraphs", "unknown tokens")
+COUNTED += ("markup removed",)
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
 _EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile(
@@ -60,7 +60,6 @@ def encode_documents(
                 counts["unknown tokens"] += int((ids == UNKNOWN_ID).sum())
                 size = max(len(ids), 1)
                 starts = range(0, size, max_tokens or size)
-                counts["paragraphs cut"] += len(starts) > 1
                 block.sentences += ([*ids[i : i + starts.step].tolist(), encoder.eos] for i in starts)
         block.sentences.append([encoder.eos])
         block.places += [place] * (len(block.sentences) - before)
@@ -84,7 +83,6 @@ def paragraphs_of(
             reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
             rejections.append(_rejection(number, content, reason))
     wikipedia = document.layout == WIKIEXTRACTOR
-    counts["paragraphs cut"] += len(texts) - len({number for number, _ in texts})
     if document.layout == JSON:
         texts, wikipedia = _of_json(texts[0], column, rejections) if texts else ([], False)
     place = _place(texts)
@@ -100,9 +98,7 @@ def paragraphs_of(
             counts["markup removed"] += tags + brackets
         cleaned = clean(text)
         counts["empty paragraphs"] += not cleaned and bool(text.strip())  # not the lines between them
-        pieces = _pieces(cleaned)
-        counts["paragraphs cut"] += len(pieces) > 1
-        paragraphs += [(number, piece) for piece in pieces]
+        paragraphs += [(number, piece) for piece in _pieces(cleaned)]
     return paragraphs, place
 
 
