@@ -3,7 +3,7 @@
     python scripts/train_bpe.py bpe/ wiki.txt.gz books/ --vocabulary 8000
     python scripts/prepare_text.py data-bin/text --train wiki.txt.gz books/ --bpe bpe/
 
-Reads what prepare_text.py reads, and writes bpe/tokenizer.json.
+Reads what prepare_text.py reads, at most 50 MB of it, and writes bpe/tokenizer.json.
 """
 
 from collections import Counter

@@ -104,8 +104,8 @@ def write_hub(folder: Path, name: str, named: bool = True) -> Path:
             table = table.replace_schema_metadata({"huggingface": about})
         shards = [table.slice(0, 1), table.slice(1)] if split == "train" else [table] if rows else []
         for i, shard in enumerate(shards):
-            name = f"{theirs.replace('dev', 'validation')}-{i:05}-of-{len(shards):05}.parquet"
-            parquet.write_table(shard, place / name)
+            file = f"{theirs.replace('dev', 'validation')}-{i:05}-of-{len(shards):05}.parquet"
+            parquet.write_table(shard, place / file)
     return place
 
 
