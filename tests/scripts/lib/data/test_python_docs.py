@@ -42,10 +42,7 @@ def test_documents_are_topics_and_modules_that_are_never_run(tmp_path, monkeypat
     corpus = tmp_path / "corpus.txt"
     monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
     assert python_docs.main() == 0
-    first, item = (
-        "Return the thing with all of its parts frobnicated, as frob does, times times.",
-        "The first",
-    )
+    first = "Return the thing with all of its parts frobnicated, as frob does, times times."
     assert [document.split("\n") for document in corpus.read_text().rstrip("\n").split("\n\n")] == [
         [first, "The first item of a list is a paragraph of its own.", "Of a method, six words long."],
         ["Six words of the topic a."],
