@@ -6,7 +6,6 @@ import shutil
 import evaluate
 import explore
 import export_huggingface
-import import_huggingface
 import molecules
 import prepare_glue
 import prepare_moleculenet
@@ -32,7 +31,6 @@ SCRIPTS = {
         "mine {table} {out} --dictionary {atoms} --kind regression --split random",
     ),
     "export": (export_huggingface.main, "{model} {out}"),
-    "import": (import_huggingface.main, "{folder} {out}/imported.pt"),
     "explore": (explore.main, "{model} <mask> --output {out}"),
     "embed": (molecules.main, "embed {encoder} {table} --output {out}/rows.npy --device cpu"),
     "evaluate": (evaluate.main, "{tuned} {labelled} --output {out} --device cpu"),
@@ -65,7 +63,6 @@ def inputs(save_checkpoint, tmp_path_factory) -> dict:
         "atoms": folder / "atoms",
         "bpe": bpe,
         "model": model,
-        "folder": export(model, folder / "exported"),
         "encoder": export(save_checkpoint("mlm_smiles", symbols=atoms, data=folder / "atoms"), folder / "m"),
         "tuned": save_checkpoint("mlm_tiny", "sentence_prediction", task, heads=[("classification", "h", 2)]),
         "labelled": folder / "mine-bin",

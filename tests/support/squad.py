@@ -69,13 +69,12 @@ def squad_json(*questions, context=CONTEXT):
 
 def write_hub(path, value):
     """The JSON of a file as Parquet, with the columns of rajpurkar/squad_v2."""
+    [[paragraph]] = (article["paragraphs"] for article in value["data"])
     rows = []
-    for article in value["data"]:
-        for paragraph in article["paragraphs"]:
-            for entry in paragraph["qas"]:
-                answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
-                row = {"id": entry["id"], "title": article["title"], "context": paragraph["context"]}
-                rows.append({**row, "question": entry["question"], "answers": answers})
+    for entry in paragraph["qas"]:
+        answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
+        row = {"id": entry["id"], "title": "t", "context": paragraph["context"]}
+        rows.append({**row, "question": entry["question"], "answers": answers})
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 

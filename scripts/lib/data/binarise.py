@@ -24,6 +24,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from fairseq.data import Dictionary
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
 from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, sha256, write_json
@@ -148,8 +149,6 @@ def binarise(
                 if build_dictionary:
                     symbols.update(chain.from_iterable(block.sentences))
     if build_dictionary:
-        from fairseq.data import Dictionary  # takes seconds
-
         built = Dictionary()
         for symbol, count in symbols.items():
             built.add_symbol(symbol, n=count)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from fairseq.data import indexed_dataset as form
 from lib.command_line import UserError, positive, share
 from lib.files import atomic
 
@@ -19,8 +20,6 @@ def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int
     """Writes sentences of ids as fairseq's indexed dataset: PREFIX.bin and .idx, such as FOLDER/train.bin
     (the folder is made); returns how many they are, and their tokens. The ``entries`` of the dictionary
     determine the integers' width."""
-    from fairseq.data import indexed_dataset as form  # takes seconds
-
     prefix.parent.mkdir(parents=True, exist_ok=True)
     dtype, lengths = form.best_fitting_int_dtype(entries), array("i")
     with atomic(f"{prefix}.bin", "wb") as file:
