@@ -62,6 +62,14 @@ def test_the_grids_of_figures_3_4_5_and_8_are_the_papers(printed_rows):
                 assert PAPER.at[runs[int(cells[0]), p], columns[i // 4]] == float(cell.rstrip("%")), cells
 
 
+def test_scores_of_tables_2_4_and_13_are_the_papers(printed_rows):
+    """Of each row: MNLI, QNLI, QQP, RTE and their average."""
+    rows = [cells for cells in printed_rows if len(cells) in (6, 7) and not cells[0].isdigit()]
+    printed = {tuple(cells[-5:]) for cells in rows if all(re.fullmatch(r"\d\d\.\d", x) for x in cells[-5:])}
+    ours = PAPER[["MNLI", "QNLI", "QQP", "RTE", "Avg"]].dropna()
+    assert {tuple(f"{x:.1f}" for x in row) for row in ours.itertuples(index=False)} == printed
+
+
 def test_the_studys_numbers_are_complete():
     """Figure 4's are p^k, and the averages those of the four tasks."""
     runs = {run.name: run for one in targets().values() for run in one.runs}
