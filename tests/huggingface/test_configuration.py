@@ -11,22 +11,16 @@ from huggingface_hub.errors import (
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 from fs_plugins.models.flags import EXLM_FLAGS
 
+WHOLE = [flag for flag in EXLM_FLAGS if flag.config and flag.kind.type is int]
 
-@pytest.mark.parametrize("flag", [flag for flag in EXLM_FLAGS if flag.config], ids=lambda flag: flag.name)
-def test_ranges_are_those_of_the_flags(flag):
-    values = [-2, -1, 0, 1, 2, 2**20, 2**20 + 1, 0.5, 1.5, *(flag.kind.choices or ("dag", "gelu"))]
-    for value in values:
+
+@pytest.mark.parametrize("flag", WHOLE, ids=lambda flag: flag.name)
+def test_whole_numbers_have_the_ranges_of_the_flags(flag):
+    for value in (-2, -1, 0, 1, 2, 2**20, 2**20 + 1):
         if flag.name == "expand_from_layer" and value == -1:  # is exported as all layers
             continue
         try:
-            field = flag.kind.to_config(value)
-            back = flag.kind.from_config(field)
-        except (LookupError, TypeError, AttributeError):
-            continue
-        if (type(back), back) != (type(value), value):  # not of its type
-            continue
-        try:
-            ExLMConfig(**{"num_attention_heads": 1, "hidden_size": 8, flag.config: field})
+            ExLMConfig(**{"num_attention_heads": 1, "hidden_size": 8, flag.config: value})
             taken = True
         except StrictDataclassFieldValidationError:
             taken = False
