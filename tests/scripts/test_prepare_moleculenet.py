@@ -140,6 +140,8 @@ def test_classes_and_a_table_without_valid(prepare):
     assert {int(labels[0]) for *_, labels in prepare.read("train")} == {0, 1, 2}
     message = prepare.refused([*rows, "C,0.5,train"], *GIVEN, "--kind", "multiclass", **asked)
     assert "line 32 train: not a label: label is '0.5'" in message
+    two = [f"{smiles},{i % 3},{i % 2}" for i, smiles in enumerate(MOLECULES)]
+    assert "('a', 'b')" in prepare.refused(two, *RANDOM, "--kind", "multiclass", header="smiles,a,b")
 
 
 REGRESSION = ("--kind", "regression", *RANDOM)
