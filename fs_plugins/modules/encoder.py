@@ -48,9 +48,8 @@ class RotaryEncoder(nn.Module):
         layers = [RotaryEncoderLayer(args, rot_emb) for _ in range(args.encoder_layers)]
         self.layers = nn.ModuleList(layers)
         self.emb_layer_norm_after = LayerNorm(args.encoder_embed_dim)
-        self.is_compiled = args.compile or args.cuda_graph
-        if self.is_compiled:
-            compile_parts([self] if args.cuda_graph else layers, args.cuda_graph)
+        parts = [self] if args.cuda_graph else layers
+        self.is_compiled = (args.compile or args.cuda_graph) and compile_parts(parts, args.cuda_graph)
 
     def forward(
         self,

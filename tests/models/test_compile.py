@@ -1,8 +1,11 @@
 """--compile and --cuda-graph: graphs of fixed shapes, few of them, with eager's numbers."""
 
+import logging
+
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from torch._inductor import cpp_builder, exc
 
 from fs_plugins.custom_ops import match_scores
 from fs_plugins.modules import compilation
@@ -105,6 +108,20 @@ def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
         for length in (8, 16, 24, 32, 40, 8):
             assert_equal_steps(compiled, eager, batch_of([length] * 2))
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3 * 3  # encoder and loss
+
+
+def test_without_a_compiler_eager_serves(monkeypatch, caplog):
+    def no_compiler():
+        raise exc.InvalidCxxCompiler
+
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", no_compiler)
+    with caplog.at_level(logging.WARNING):
+        model = builders.exlm(WORDS, compile=True).train()
+    assert [record.message for record in caplog.records] == [
+        "--compile: there is no C++ compiler; the model runs eagerly"
+    ]
+    step(model, BATCH)
+    assert graphs() == 0
 
 
 @pytest.mark.parametrize("kind", ["exlm", "mlm"])
