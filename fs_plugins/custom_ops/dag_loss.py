@@ -76,25 +76,18 @@ def _prepare(
     """Checks the arguments and returns them in the op's types."""
     if match.dim() != 3:
         raise ValueError(f"match must be [B, M, L], got shape {tuple(match.shape)}")
-    B, _, L = match.shape
-    for name, tensor, shape in (
-        ("links", links, (B, L, L)),
-        ("node_lengths", node_lengths, (B,)),
-        ("target_lengths", target_lengths, (B,)),
+    B, M, L = match.shape
+    for name, tensor, shape, is_floating in (
+        ("match", match, (B, M, L), True),
+        ("links", links, (B, L, L), True),
+        ("node_lengths", node_lengths, (B,), False),
+        ("target_lengths", target_lengths, (B,), False),
     ):
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"{name} must have shape {shape} to go with match {tuple(match.shape)}, "
-                f"got {tuple(tensor.shape)}"
-            )
-        if tensor.device != match.device:
-            raise ValueError(f"{name} is on {tensor.device}, match on {match.device}: give all on one device")
-    for name, tensor in (("match", match), ("links", links)):
-        if not tensor.is_floating_point():
-            raise TypeError(f"{name} must be floating-point, got {tensor.dtype}")
-    for name, tensor in (("node_lengths", node_lengths), ("target_lengths", target_lengths)):
-        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-            raise TypeError(f"{name} must be integers, got {tensor.dtype}")
+        found = f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
+        if tuple(tensor.shape) != shape or tensor.device != match.device:
+            raise ValueError(f"{name} must have shape {shape} and be on {match.device}, got {found}")
+        if tensor.is_floating_point() != is_floating or tensor.dtype == torch.bool or tensor.is_complex():
+            raise TypeError(f"{name} must be {'floating-point' if is_floating else 'integers'}, got {found}")
     double = torch.float64 in (match.dtype, links.dtype)
     dtype = torch.float64 if double else torch.float32
     return match.to(dtype), links.to(dtype), node_lengths.to(torch.int64), target_lengths.to(torch.int64)
