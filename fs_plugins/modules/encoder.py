@@ -32,9 +32,6 @@ class RotaryEncoder(nn.Module):
 
     ``args`` are the model's; ``embed_tokens`` is the embedding to use. Activation checkpointing is as in
     fairseq's encoders.
-
-    Raises:
-        ValueError: if the hidden size does not divide into heads of a size that can be rotated.
     """
 
     def __init__(self, args, embed_tokens: nn.Embedding):

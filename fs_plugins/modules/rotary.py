@@ -10,19 +10,12 @@ class RotaryEmbedding(nn.Module):
 
     Within a part of size h = head_dim / dimensions, dimension j is paired with j + h/2 and turned by
     coordinate * 10000^(-2j/h). One instance serves all layers of an encoder; the frequencies are in the state
-    dict (``inv_freq``, [h / 2] float32) and stay float32 when the model becomes half.
-
-    Raises:
-        ValueError: if head_dim is not divisible by 2 * dimensions.
+    dict (``inv_freq``, [h / 2] float32) and stay float32 when the model becomes half. A head_dim has to be a
+    multiple of 2 * dimensions.
     """
 
     def __init__(self, head_dim: int, dimensions: int = 2):
         super().__init__()
-        if head_dim % (2 * dimensions) != 0:
-            raise ValueError(
-                f"the head size must be divisible by {2 * dimensions} for {dimensions}D RoPE, "
-                f"got {head_dim}: choose --encoder-embed-dim / --encoder-attention-heads accordingly"
-            )
         part = head_dim // dimensions
         exponents = torch.arange(0, part, 2, dtype=torch.float64) / part
         self.register_buffer("inv_freq", (10000.0**-exponents).float())

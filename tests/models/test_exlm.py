@@ -49,7 +49,6 @@ def test_an_exlm_starts_from_an_mlm(extended, caplog):
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        ({"encoder_attention_heads": 16}, "4 .* 2"),  # RoPE in two dimensions
         ({"max_transition_length": 6}, "--max-transition-length 6 .* 7"),
         ({"state_graph": "local", "max_transition_length": 9}, "--max-transition-length 9"),
         ({"repeat_times": 2}, "--repeat-times 2"),
