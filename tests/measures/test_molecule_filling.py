@@ -72,19 +72,21 @@ def test_what_is_counted(monkeypatch, caplog):
     samples = builders.molecules(symbols, *said)
 
     def mask_last_atom(self, samples, share, seed):
+        assert seed == 7
         for (number, sample), place in zip(enumerate(samples), (3, 2, 4), strict=True):
             ranks = torch.zeros_like(sample)
             ranks[place] = 1
             yield MaskedBatch(sample[None], ranks[None], [number])
 
     def draw(predictor, some, n, passes, seed):
+        assert seed == 7
         words = list(said.values())[some.indices[0]]
         yield torch.tensor([[symbols.index(word)] for word in words])
 
     monkeypatch.setattr(molecule_filling, "batches_of", mask_last_atom)
     monkeypatch.setattr(molecule_filling, "draw_fillings", draw)
     predictor = MaskedPredictor(builders.mlm(symbols))
-    found = molecule_filling.filling(predictor, samples, 0.2, fillings=5)
+    found = molecule_filling.filling(predictor, samples, 0.2, fillings=5, seed=7)
     shares = {name: round(10 * found[name].mean, 6) for name in molecule_filling.MEASURES}
     # CCO, CCN twice; "CC(" is no SMILES, and nor is "CC</s>"; then C1CC1 five times
     assert shares == {"valid": 3 + 5, "equal": 1 + 5, "distinct": 2 + 1, "special": 1}
