@@ -72,12 +72,12 @@ def main(argv: list[str] | None = None) -> None:
             split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
             with atomic(folder / f"{name}.npz", "wb") as file:
                 save_split(split, file)
+            unanswerable = sum(not question.answers for question in squad.questions)
             print(
-                f"  {name}: {len(squad.questions):,} questions on {len(squad.contexts):,} contexts of "
-                f"{sum(map(len, split.context_tokens)):,} tokens"
+                f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
+                f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
             )
             for ids, what in (
-                ([q.id for q in squad.questions if not q.answers], "have no answer"),
                 (unlabelled, "may have one that is not given: the split can be predicted, not scored"),
                 (squad.not_in_context, "have an answer not in its context"),
                 (squad.moved, "have an answer not at its answer_start; its nearest occurrence is used"),
