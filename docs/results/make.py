@@ -126,6 +126,8 @@ def few_and_many() -> pd.DataFrame:
             for count in (*counts.split(), "one by one"):
                 part = one[(one["setting"] == setting) & (one["passes"] == count)]
                 row[f"{setting}, {count}"] = text(mean(part, "joint"), 3)
+        part = one[(one["setting"] == "38.7%") & (one["passes"] == "1")]
+        row["valid fillings, %, 38.7%, 1"] = text(mean(part, "valid"), 1)
         rows.append(row)
     return pd.DataFrame(rows)
 
