@@ -77,7 +77,7 @@ def states_figure(figure: Figure) -> None:
 def passes_figure(figure: Figure) -> None:
     """Draws joint bits and valid fillings over passes, a column for each masking probability."""
     data = by_passes().query("setting != 'one mask' and group == group.iloc[-1]")
-    counts = ["1", "2", "3", "4", "one by one"]
+    counts = ["1", "2", "4", "one by one"]
     settings = list(data["setting"].unique())
     panels = figure.subplots(2, len(settings), sharex=True)
     for axes, column in zip(panels, ("joint", "valid"), strict=True):
@@ -92,7 +92,7 @@ def passes_figure(figure: Figure) -> None:
         axes[0].set_ylabel({"joint": "joint bits per masked token", "valid": "valid fillings, %"}[column])
     for panel, setting in zip(panels[0], settings, strict=True):
         panel.set_title(f"p = {setting}", fontsize=11)
-    panels[1][0].set_xticks(range(len(counts)), ["1", "2", "3", "4", "M"])
+    panels[1][0].set_xticks(range(len(counts)), ["1", "2", "4", "M"])
     figure.supxlabel("passes (M: one by one)", fontsize=10)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
