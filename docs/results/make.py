@@ -88,16 +88,6 @@ def variance() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["", "p^k, groups", "p^k, linear", "p, groups", "p, linear"])
 
 
-def pretrained() -> pd.DataFrame:
-    """Returns the models in pretrained/ on validation molecules; ± is the standard error over molecules."""
-    data, names = read("pretrained"), {"exlm": "ExLM", "mlm": "MLM", "mlm_flops": "MLM of as many FLOPs"}
-    rows = data[["measure"]].copy()
-    for column in names.keys() & data.columns:
-        triples = zip(data[column], data[f"{column}_error"], data["digits"], strict=True)
-        rows[names[column]] = [f"{value:.{n}f} ± {error:.{n}f}" for value, error, n in triples]
-    return rows[["measure", *(name for name in names.values() if name in rows)]]
-
-
 def passes() -> pd.DataFrame:
     """Returns each model's joint bits and valid fillings, by masking probability and passes, over seeds."""
     rows = []
@@ -166,7 +156,7 @@ def molecule_leads() -> pd.DataFrame:
 
 
 OWN = (pretraining, plateau, variance, molecule_leads, scale_leads)
-OWN += (finetuning, pretrained, passes, few_and_many)
+OWN += (finetuning, passes, few_and_many)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
 BY["quickstart"] = "corpus"
