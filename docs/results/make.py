@@ -75,6 +75,15 @@ def finetuning() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["pre-training", "model", *data["task"].unique()])
 
 
+def properties() -> pd.DataFrame:
+    """Returns the RMSE of each computed property, over seeds of pre-training."""
+    rows, names = [], ("logP", "QED", "TPSA")
+    for model, part in read("properties").groupby("model", sort=False):
+        scores = {f"RMSE of {name}": text(mean(part, name), 3) for name in names}
+        rows.append({"model": model, "seeds": f"{len(part)}", **scores})
+    return pd.DataFrame(rows)
+
+
 def variance() -> pd.DataFrame:
     """Returns what p^k and p explain of the entropies of figure 5."""
     rows = []
@@ -156,7 +165,7 @@ def molecule_leads() -> pd.DataFrame:
 
 
 OWN = (pretraining, plateau, variance, molecule_leads, scale_leads)
-OWN += (finetuning, passes, few_and_many)
+OWN += (finetuning, properties, passes, few_and_many)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
 BY["quickstart"] = "corpus"
