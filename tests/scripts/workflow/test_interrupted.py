@@ -39,7 +39,7 @@ if os.environ.get("PROGRAM") in sys.orig_argv:
 """
 MOMENTS = {  # what is in the log by then, or a program and whether it has begun
     "in mid-training": ("fairseq_cli.train", "within"),
-    "before the first checkpoint": '"train_num_updates": "2"',
+    "before the first checkpoint": '"num_updates": "2"',
     "before summing up": ("finish", "before"),
     "in summing up": ("finish", "within"),
     "in a measure": ("fs_plugins.measures", "before"),
