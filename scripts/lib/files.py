@@ -18,18 +18,9 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Iterable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from fs_plugins.files import (  # noqa: F401  (for the scripts)
-    atomic,
-    check_absent,
-    json_text,
-    lock,
-    locked,
-    new_folder,
-    reading,
-    write_json,
-)
 from lib.command_line import UserError, visible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,6 +28,13 @@ CONFIGS = ROOT / "configs"
 MANIFEST = "manifest.json"
 RESULT = "result.json"
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
+# fs_plugins/files.py by itself: the package takes seconds to import
+SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
+own = module_from_spec(SPEC)
+SPEC.loader.exec_module(own)
+reading, atomic, new_folder, check_absent = own.reading, own.atomic, own.new_folder, own.check_absent
+write_json, json_text = own.write_json, own.json_text
+lock, locked, try_lock = own.lock, own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 

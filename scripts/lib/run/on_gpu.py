@@ -13,7 +13,6 @@ its shell: trainings never write into the folders of the next one's.
 """
 
 import contextlib
-import fcntl
 import itertools
 import os
 import stat
@@ -25,6 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, count, positive, script
+from lib.files import try_lock
 from lib.run.supervise import POLL, supervise
 
 LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
@@ -63,22 +63,21 @@ def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
         raise UserError(f"{folder} is not a folder of yours alone: remove it, or set TMPDIR to another place")
     waiting = False
     while True:
-        held = {}
+        held, others = {}, []
         for slot, gpu in itertools.product(range(jobs), gpus):
             if gpu not in held and len(held) < number:
-                path = folder / f"{gpu.replace('/', '-')}.{slot}.lock"
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                descriptor, stop = try_lock(folder / f"{gpu.replace('/', '-')}.{slot}.lock")
+                if descriptor is None:
+                    others.append(f"{gpu}: {stop}")
+                else:
                     held[gpu] = descriptor
-                except BlockingIOError:
-                    os.close(descriptor)
         if len(held) == number:
             return held
         for descriptor in held.values():  # all or none: two jobs never wait for each other
             os.close(descriptor)
         if not waiting:
-            print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs have", file=sys.stderr)
+            said = f"waiting for {number} of {len(gpus)} GPUs, which other jobs have ({'; '.join(others)})"
+            print(said, file=sys.stderr)
         waiting = True
         time.sleep(POLL)
 

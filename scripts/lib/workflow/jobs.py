@@ -23,7 +23,6 @@ from lib.command_line import Flags, script
 from lib.data.glue_tasks import Point
 from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
 from lib.run import logs
-from lib.run.cost import flops_of_run
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
 
@@ -31,6 +30,8 @@ CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
 def finish(save: Path, run: dict) -> None:
     """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate"; of a
     training whose log is lost, without its curve."""
+    from lib.run.cost import flops_of_run  # takes seconds, which best need not wait for
+
     records = logs.read_log(save / "train.log")
     updates = drop_optimizer(save / "checkpoint_last.pt")
     for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
