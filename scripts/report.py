@@ -64,8 +64,8 @@ def add_study(page: Page, study: Study) -> None:
 
 def made_of(output: Path, settings: dict, problems: list[str]) -> dict[str, str]:
     """Returns a row on the results in a folder: what of, when, from which commits."""
-    trained = [read(file, problems) for file in output.glob("study/*/*/*/train.json")]
-    results = [*output.glob("study/*/*/*/train.json"), *output.rglob(RESULT)]
+    files = [*output.glob("study/*/*/*/train.json")]
+    trained, results = [read(file, problems) for file in files], [*files, *output.rglob(RESULT)]
     commits = {str(read(file, problems).get("commit"))[:12] for file in output.rglob(MANIFEST)}
     days = sorted(date.fromtimestamp(file.stat().st_mtime).isoformat() for file in results)
     updates = sorted({training["updates"] for training in trained if training})

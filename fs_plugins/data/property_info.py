@@ -38,7 +38,9 @@ class PropertyInfo:
     def __post_init__(self):
         fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
         if self.kind == "multiclass" and len(self.names) > 1:
-            raise ValueError(f"one property has classes, not {len(self.names)}: choose of {self.names}")
+            raise ValueError(
+                f"classes are of one property, not {len(self.names)}: choose one of {self.names}"
+            )
         if not fits or self.kind not in KINDS or (self.kind == "multiclass") != bool(self.classes):
             raise ValueError(f"the properties do not fit each other: {self!r:.500}")
 

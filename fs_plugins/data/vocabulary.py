@@ -40,7 +40,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Returns that of what :func:`dictionary_file` finds; raises what :func:`read_dictionary` does."""
+        """Returns the vocabulary of a folder or a dict.txt; raises what :func:`read_dictionary` does."""
         file, recorded = dictionary_file(path), None
         vocabulary = cls.of(read_dictionary(path).symbols, file)
         if file.name == TOKENIZER:

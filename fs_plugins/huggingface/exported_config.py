@@ -16,9 +16,19 @@ logger = logging.getLogger(__name__)
 
 IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
 # flags of the task by which samples are made, and scored
-SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode", "max_positions", "tokens_per_molecule")
-SAMPLES += ("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold")
-SAMPLES += ("metrics",)
+SAMPLES = (
+    "mask_prob",
+    "tokens_per_sample",
+    "sample_break_mode",
+    "max_positions",
+    "tokens_per_molecule",
+    "window_tokens",
+    "doc_stride",
+    "max_question_tokens",
+    "max_answer_tokens",
+    "null_threshold",
+    "metrics",
+)
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:

@@ -30,7 +30,7 @@ class ClusteredMean:
         self.add_sums(torch.where(wanted, values, 0.0).double().sum(1), wanted.sum(1))
 
     def add_sums(self, sums: Tensor, counts: Tensor) -> None:
-        """Adds of sentences [B] the sum of their tokens' values, and how many these are."""
+        """Adds sentences [B], by the sum of the values of each one's tokens and by how many these are."""
         self.sums += sums.double().tolist()
         self.counts += counts.tolist()
 

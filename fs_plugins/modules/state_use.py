@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def own_states(nodes: Tensor, k: int) -> Tensor:
-    """Returns of [B, M, L = M k] values of each target's nodes those of its own k states, [B, M, k]."""
+    """Returns the values [B, M, k] of each target's own k states, of those [B, M, L = M k] of all nodes."""
     return nodes.unflatten(2, (-1, k)).diagonal(dim1=1, dim2=2).transpose(1, 2)
 
 
