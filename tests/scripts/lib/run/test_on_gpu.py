@@ -73,7 +73,8 @@ def test_two_jobs_never_get_one_gpu(machine, capsys):
     os.close(first["GPU-b"])
     thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
-    assert "waiting for 2 of 3 GPUs" in capsys.readouterr().err
+    waiting, stop = "waiting for 2 of 3 GPUs", f"GPU-a: kill {os.getpid()} on {os.uname().nodename};"
+    assert waiting in (said := capsys.readouterr().err) and stop in said
 
 
 @pytest.mark.parametrize("kind", ["open to all", "a link"])
