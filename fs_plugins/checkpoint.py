@@ -110,31 +110,36 @@ def load_checkpoint(
         ValueError: for another kind of model, a dictionary of another size (or, where the checkpoint holds
             its own, other symbols), or a device that does not exist.
     """
-    path, target = Path(path), choose_device(device)
+    path = Path(path)
     state, cfg = read_state(path)
-    task_state = state.get("task_state") or {}
-    dictionary, folder = _dictionary(path, cfg, task_state, data)
-    cfg.model.load_checkpoint_heads = True
+    dictionary, folder = _dictionary(path, cfg, state.get("task_state") or {}, data)
     model = untrained_model(cfg, dictionary)
-    with reading(path):
-        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-    arch = cfg.model._name
-    logger.info("%s: %s, dictionary of %d in %s", path, arch, len(dictionary), folder or path)
-    history = state.get("optimizer_history") or [{}]
-    updates = history[-1].get("num_updates")
-    score = (state.get("extra_state") or {}).get("val_loss")
-    model = model.to(target).eval()
-    with reading(path):
-        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
-    return Checkpoint(path, model, dictionary, folder, cfg, target, task_state, updates, score, outputs)
+    logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
+    return trained(path, model, state, cfg, dictionary, device, data=folder)
 
 
 def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
-    """Returns a new model of these flags; the state of the random numbers stays as it is."""
+    """Returns a new model of these flags, which takes the heads of a state too; the state of the random
+    numbers stays as it is."""
+    cfg.model.load_checkpoint_heads = True
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
         return build_model(cfg.model, task)
+
+
+def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None, **about) -> Checkpoint:
+    """Returns a model with the weights of a state, which is as fairseq-train saves it; ``about``: what else a
+    Checkpoint has. Raises ValueError for weights of another model."""
+    target = choose_device(device)
+    with reading(path):
+        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
+        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
+    about["task_state"] = state.get("task_state") or {}
+    about["updates"] = (state.get("optimizer_history") or [{}])[-1].get("num_updates")
+    about["score"] = (state.get("extra_state") or {}).get("val_loss")
+    model = model.to(target).eval()
+    return Checkpoint(path, model, dictionary, cfg=cfg, device=target, outputs=outputs, **about)
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from argparse import Namespace
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -14,9 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fs_plugins import checkpoint as checkpoints
 from fs_plugins import files as own_files
-from fs_plugins.checkpoint import Checkpoint, choose_device, load_checkpoint
+from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.outputs import Outputs
 from fs_plugins.data.property_info import KINDS, PropertyInfo
@@ -51,21 +50,9 @@ def open_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
     """Returns what :func:`fs_plugins.checkpoint.read_state` does, also of a folder: what is trained in it,
     under fairseq's names, and the flags."""
     if not is_folder(path):
-        return checkpoints.read_state(Path(path))
-    folder = read_folder(Path(path))
-    return {"model": folder.state}, folder.cfg
-
-
-@dataclass
-class Folder:
-    """What a folder for transformers holds."""
-
-    config: dict  # config.json
-    state: dict[str, Tensor]  # the weights under fairseq's names
-    head: Head | None  # that was fine-tuned
-    outputs: Outputs | None  # of a head for sequences
-    info: PropertyInfo | None  # the same, where the sequences are SMILES
-    cfg: DictConfig  # the flags of a run that would train it, by group
+        return read_state(Path(path))
+    _, state, cfg = read_folder(Path(path))
+    return state, cfg
 
 
 def restore(
@@ -84,37 +71,22 @@ def restore(
     Raises:
         ValueError: for another kind of model, incomplete weights, or another dictionary.
     """
-    folder, target = Path(folder), choose_device(device)
-    held = read_folder(folder)
-    dictionary, written = dictionary_of(folder, held.config, data)
+    folder = Path(folder)
+    config, state, cfg = read_folder(folder)
+    dictionary, written = dictionary_of(folder, config, data)
+    for kept in state["task_state"].values():
+        kept["symbols"] = list(dictionary.symbols)
     with reading(folder / "config.json"):
-        model = checkpoints.untrained_model(held.cfg, dictionary)
-    if held.head is not None and held.head.of_sequences:
-        model.register_classification_head(held.head.name, num_classes=len(held.outputs.names))
-    elif held.head is not None:
-        model.register_token_head(held.head.name, 2)
-    own = model.state_dict()
-    missing = [name for name in own if name not in held.state and not name.endswith(weights.COMPUTED)]
-    if lost := weights.incomplete_parts(missing, held.state):
+        model = untrained_model(cfg, dictionary)
+    own, held = model.state_dict(), state["model"]
+    missing = [name for name in own if name not in held and not name.endswith(weights.COMPUTED)]
+    if lost := weights.incomplete_parts(missing, held):
         raise ValueError(f"{folder} lacks {lost[0]}: save the whole model again")
-    with reading(folder):
-        model.load_state_dict({**own, **held.state}, strict=True)
-    task_state = {}
-    if held.info is not None:
-        task_state["molecule_property"] = {**held.info.to_dict(), "symbols": list(dictionary.symbols)}
-    return Checkpoint(
-        path=folder,
-        model=model.to(target).eval(),
-        dictionary=dictionary,
-        data=None if data is None else Path(data),
-        cfg=held.cfg,
-        device=target,
-        task_state=task_state,
-        outputs=held.outputs,
-        smiles=held.config["fairseq"].get("smiles"),
-        written=written,
-        missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
-    )
+    state["model"] = {**own, **held}
+    about = {"data": None if data is None else Path(data), "written": written}
+    about["smiles"] = config["fairseq"].get("smiles")
+    about["missing"] = tuple(sorted({".".join(name.split(".")[:2]) for name in missing}))
+    return trained(folder, model, state, cfg, dictionary, device, **about)
 
 
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
@@ -154,8 +126,9 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     return path
 
 
-def read_folder(folder: Path) -> Folder:
-    """Returns what config.json and the weights say. Raises ValueError for another kind of model."""
+def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
+    """Returns config.json; what is trained in the folder, as fairseq-train would save it; and the flags of a
+    run that would train it, by group. Raises ValueError for another kind of model."""
     path = folder / "config.json"
     with reading(path):
         config = {"num_states": None, "fairseq": {}, **json.loads(path.read_text(encoding="utf-8-sig"))}
@@ -173,7 +146,9 @@ def read_folder(folder: Path) -> Folder:
             outputs = info.outputs
         cfg = run_flags(config, head, outputs, info)
     with reading(folder):
-        return Folder(config, weights.to_fairseq(tensors, head), head, outputs, info, cfg)
+        state = {"model": weights.to_fairseq(tensors, head), "outputs": outputs and asdict(outputs)}
+    state["task_state"] = {"molecule_property": info.to_dict()} if info else {}
+    return config, state, cfg
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
