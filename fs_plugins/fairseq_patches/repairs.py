@@ -24,8 +24,7 @@ from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.trainer import Trainer
 from torch import distributed
 
-from fs_plugins.data.chosen import ChosenDataset
-from fs_plugins.data.counted import CountedDataset
+from fs_plugins.data.datasets import ChosenDataset, CountedDataset
 from fs_plugins.fairseq_patches.wrapping import wrap
 
 logger = logging.getLogger(__name__)

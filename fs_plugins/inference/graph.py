@@ -88,7 +88,7 @@ def text_graph(
     ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
     with torch.no_grad():
         graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
-    sentence = _sentence(graph, symbols, codec, dictionary)
+    sentence = _Sentence(graph, symbols, codec, dictionary)
     decoder, masks = sentence.decoder, len(sentence.masks)
     generator = torch.Generator().manual_seed(seed)
     by_order = decoder.sample(generator, samples, masks)
@@ -121,19 +121,9 @@ def text_graph(
 def best_text(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> str | None:
     """Returns the text of the best path through one sentence's graph, with a token for each mask; None if no
     path has as many."""
-    sentence = _sentence(graph, symbols, codec, dictionary)
+    sentence = _Sentence(graph, symbols, codec, dictionary)
     best = sentence.decode(sentence.decoder.best(len(sentence.masks)), by_order=True)
     return best and best.text
-
-
-def _sentence(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> "_Sentence":
-    """Returns the symbols with ``<s>`` and ``</s>`` beside their graph."""
-    with torch.no_grad():
-        log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
-    ends = dictionary.bos(), dictionary.eos()
-    decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
-    sources = graph.layout.node_sources[0].tolist()
-    return _Sentence(["<s>", *symbols, "</s>"], codec, dictionary, sources, decoder)
 
 
 def special_ids(dictionary) -> list[int]:
@@ -159,12 +149,16 @@ def _counted(decodings: list[Decoding]) -> list[Decoding]:
 
 
 class _Sentence:
-    """The symbols of a text beside its graph; ``sources``: of each state the index of its symbol."""
+    """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph."""
 
-    def __init__(self, symbols, codec: Codec, dictionary, sources: list[int], decoder: GraphDecoder):
-        self.symbols, self.codec, self.dictionary = symbols, codec, dictionary
-        self.sources, self.decoder = sources, decoder
-        places = (i for i, symbol in enumerate(symbols) if symbol == MASK)
+    def __init__(self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary):
+        self.symbols, self.codec, self.dictionary = ["<s>", *symbols, "</s>"], codec, dictionary
+        with torch.no_grad():
+            log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
+        ends = dictionary.bos(), dictionary.eos()
+        self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
+        self.sources = graph.layout.node_sources[0].tolist()  # of each state the index of its symbol
+        places = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
         self.masks = {place: number for number, place in enumerate(places, 1)}
 
     def states(self, k: int, top: int) -> list[State]:

@@ -14,8 +14,8 @@ from tqdm import tqdm
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.data.datasets import corrupted_tokens
 from fs_plugins.data.length_order import batches_by_length
-from fs_plugins.data.repeated_tokens import corrupted_tokens
 from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.modules.state_use import entropy, own_states

@@ -1,5 +1,7 @@
 """Named sizes of the models: the paper's (appendix N, tables 7 and 10) and a tiny one to try things with."""
 
+from functools import partial
+
 from fairseq.models import register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
@@ -13,28 +15,10 @@ SMILES = (9, 768, 2048, 12)
 TINY = (2, 128, 512, 4)
 
 
-def mlm_architecture(args, size=BASE) -> None:
-    """Sets everything that the flags leave open, for the vanilla MLM."""
-    layers, d, ffn, heads = size
-    set_defaults(args, encoder_layers=layers, encoder_embed_dim=d)
-    set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
-    if getattr(args, "max_positions", None) is None:
-        length = getattr(args, "tokens_per_sample", None) or 512
-        args.max_positions = length * (getattr(args, "repeat_times", None) or 1)
-    set_defaults(args, **defaults_of((*MLM_FLAGS, ROPE_DIMENSIONS)))
-    roberta_defaults(args)  # what fairseq's heads read besides
-
-
-def exlm_architecture(args, size=BASE) -> None:
-    """Sets everything that the flags leave open, for ExLM."""
-    set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
-    mlm_architecture(args, size)
-
-
 # name -> its model, size, whether it is pre-norm, other defaults. Embeddings of the tiny ones are as large as
 # what the layers add to them: at 0.02, with no norm after the embedding, words drown in it, and a small model
 # takes thousands of updates to notice its context.
-MLM, EXLM = ("p_roberta", mlm_architecture), ("p_roberta_ext_denselink", exlm_architecture)
+MLM, EXLM = "p_roberta", "p_roberta_ext_denselink"
 ARCHITECTURES = {
     "p_roberta": (MLM, BASE, False, {}),
     "p_roberta_base": (MLM, BASE, False, {}),
@@ -52,17 +36,20 @@ ARCHITECTURES = {
 }
 
 
-def _register(name: str, model: tuple, size: tuple, pre_norm: bool, defaults: dict) -> None:
-    model_name, architecture = model
+def complete(architecture: tuple, args) -> None:
+    """Sets everything that the flags leave open; ``architecture`` is a value of ARCHITECTURES."""
+    model, (layers, d, ffn, heads), pre_norm, defaults = architecture
+    set_defaults(args, **defaults, encoder_layers=layers, encoder_embed_dim=d)
+    set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
+    if pre_norm:
+        args.encoder_normalize_before = True
+    if model == EXLM:
+        set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
+    length, copies = (getattr(args, name, None) for name in ("tokens_per_sample", "repeat_times"))
+    set_defaults(args, max_positions=(length or 512) * (copies or 1))
+    set_defaults(args, **defaults_of((*MLM_FLAGS, ROPE_DIMENSIONS)))
+    roberta_defaults(args)  # what fairseq's heads read besides
 
-    def complete(args) -> None:
-        if pre_norm:
-            args.encoder_normalize_before = True
-        set_defaults(args, **defaults)
-        architecture(args, size)
 
-    register_model_architecture(model_name, name)(complete)
-
-
-for _name, _parts in ARCHITECTURES.items():
-    _register(_name, *_parts)
+for _name, _architecture in ARCHITECTURES.items():
+    register_model_architecture(_architecture[0], _name)(partial(complete, _architecture))

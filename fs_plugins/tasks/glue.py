@@ -8,8 +8,8 @@ from fairseq.data import SortDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
+from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
-from fs_plugins.data.repeated_tokens import RepeatInputDataset
 from fs_plugins.metrics.glue import OF_CLASSES, OF_NUMBERS, score
 from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 

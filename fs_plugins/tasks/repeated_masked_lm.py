@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 
-from fs_plugins.data.repeated_tokens import RepeatTokensDataset, corrupted_tokens
+from fs_plugins.data.datasets import RepeatTokensDataset, corrupted_tokens
 from fs_plugins.modules.model_outputs import totals
 from fs_plugins.tasks.varied_masked_lm import VariedMaskedLMConfig, VariedMaskedLMTask
 

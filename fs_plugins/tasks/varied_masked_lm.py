@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
-from fs_plugins.data.varied_masking import VariedMaskingDataset
+from fs_plugins.data.datasets import VariedMaskingDataset
 
 
 @dataclass

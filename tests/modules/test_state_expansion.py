@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.data.counted import CountedDataset
+from fs_plugins.data.datasets import CountedDataset
 from fs_plugins.modules.state_expansion import DISTANCES, distance_buckets, expand_states, gather_tokens
 from tests import oracles
 

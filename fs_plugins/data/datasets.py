@@ -1,0 +1,119 @@
+"""Datasets around those of fairseq: some of their items, their tokens repeated, other masks, sizes known."""
+
+import numpy as np
+from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset, MaskTokensDataset
+from torch import Tensor
+
+
+class ResizedDataset(BaseWrapperDataset):
+    """A dataset whose items have other ``sizes`` than those that it wraps; in their order."""
+
+    def num_tokens(self, index):
+        return self.sizes[index]
+
+    size = num_tokens
+    ordered_indices = FairseqDataset.ordered_indices
+
+
+class ChosenDataset(ResizedDataset):
+    """Gives the items of a dataset with these numbers, [n] int64, in their order."""
+
+    def __init__(self, dataset: FairseqDataset, numbers: np.ndarray):
+        super().__init__(dataset)
+        self.numbers = numbers
+
+    def __getitem__(self, index):
+        return self.dataset[int(self.numbers[index])]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.dataset.sizes)[self.numbers]
+
+
+class VariedMaskingDataset(BaseWrapperDataset):
+    """Gives the items of a :class:`MaskTokensDataset`, each masked with a probability of its own.
+
+    It is uniform between p - spread and p + spread, for the p of the dataset, and depends on the seed, the
+    epoch and the item's number alone, so that inputs and targets are masked alike.
+    """
+
+    def __init__(self, dataset: MaskTokensDataset, spread: float):
+        super().__init__(dataset)
+        self.mean, self.spread = dataset.mask_prob, spread
+
+    def __getitem__(self, index):
+        drawn = np.random.default_rng((self.dataset.seed, self.dataset.epoch, index)).uniform(-1, 1)
+        self.dataset.mask_prob = self.mean + self.spread * drawn
+        return self.dataset[index]
+
+
+class CountedDataset(BaseWrapperDataset):
+    """Batches of ``masked_lm`` with ``counts``, [B, 3] int64 in NumPy, which stay in the CPU's memory.
+
+    Of each sentence they are its tokens, with the ``</s>`` that ExLM appends if it has none at its end; how
+    many of these it expands; and whether it starts with ``<s>``. So a step needs no sync for its sizes.
+    """
+
+    def __init__(self, dataset, symbols: Dictionary):
+        super().__init__(dataset)
+        self.bos, self.eos, self.pad = symbols.bos(), symbols.eos(), symbols.pad()
+
+    def collater(self, samples):
+        batch = self.dataset.collater(samples)
+        if not batch:
+            return batch
+        tokens, targets = (t.numpy() for t in (batch["net_input"]["src_tokens"], batch["target"]))
+        originals, lengths = np.where(targets != self.pad, targets, tokens), (tokens != self.pad).sum(1)
+        expanded = (targets != self.pad) | (originals == self.bos) | (originals == self.eos)
+        appended = originals[np.arange(len(tokens)), lengths - 1] != self.eos
+        counts = lengths + appended, (expanded & (tokens != self.pad)).sum(1) + appended
+        return {**batch, "counts": np.stack([*counts, originals[:, 0] == self.bos], 1)}
+
+
+def corrupted_tokens(target: Tensor, k: int, pad: int) -> Tensor:
+    """Returns which tokens have lost their meaning, as their k copies are all masked (appendix C), [B, T];
+    ``target`` [B, k T] int64 has the original token where a copy is masked, else ``pad``."""
+    return target.ne(pad).unflatten(-1, (-1, k)).all(-1)
+
+
+class RepeatTokensDataset(ResizedDataset):
+    """Items of token tensors with every token k times in a row (Repeated MLM, section 3.1)."""
+
+    def __init__(self, dataset, k: int):
+        super().__init__(dataset)
+        self.k = k
+
+    def __getitem__(self, index) -> Tensor:
+        return self.dataset[index].repeat_interleave(self.k)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.dataset.sizes) * self.k
+
+
+class RepeatInputDataset(BaseWrapperDataset):
+    """Batches of a classification dataset with every token of ``net_input.src_tokens`` k times in a row."""
+
+    def __init__(self, dataset, k: int):
+        super().__init__(dataset)
+        self.k = k
+
+    def collater(self, samples):
+        batch = self.dataset.collater(samples)
+        if not batch:
+            return batch
+        net_input = dict(batch["net_input"])
+        net_input["src_tokens"] = net_input["src_tokens"].repeat_interleave(self.k, dim=1)
+        net_input["src_lengths"] = net_input["src_lengths"] * self.k
+        return {**batch, "net_input": net_input, "ntokens": batch["ntokens"] * self.k}
+
+    def num_tokens(self, index):
+        """Counts the copies, for --max-tokens; ``size`` and filtering stay without, for --max-positions /
+        k."""
+        return self.dataset.num_tokens(index) * self.k
+
+    def batch_by_size(self, *args, **kwargs):
+        return FairseqDataset.batch_by_size(self, *args, **kwargs)
