@@ -186,27 +186,21 @@ def try_lock(path: Path) -> tuple[int | None, str]:
         raise
 
 
-def lock(folder: Path) -> int:
-    """Makes a folder and locks it; returns the file descriptor that holds the lock, see :func:`try_lock`.
-    Raises ValueError if the folder cannot be made or written to, or another run holds it."""
-    deadline = time.monotonic() + PATIENCE
-    try:
-        while True:
-            folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
-            descriptor, stop = try_lock(folder / "lock")
-            if descriptor is not None:
-                return descriptor
-            if time.monotonic() > deadline:
-                raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
-            time.sleep(0.1)
-    except OSError as error:  # or to lock: some network drives cannot
-        raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
-
-
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Holds a folder, which is made if it does not exist; yields and raises what :func:`lock` does."""
-    descriptor = lock(folder)
+    """Makes a folder and holds it; yields the file descriptor of the lock, see :func:`try_lock`. Raises
+    ValueError if the folder cannot be made or written to, or another run holds it."""
+    deadline, descriptor = time.monotonic() + PATIENCE, None
+    try:
+        while descriptor is None:
+            folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
+            descriptor, stop = try_lock(folder / "lock")
+            if descriptor is None:
+                if time.monotonic() > deadline:
+                    raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
+                time.sleep(0.1)
+    except OSError as error:  # or to lock: some network drives cannot
+        raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
     try:
         yield descriptor
     finally:

@@ -144,14 +144,13 @@ def impatient(monkeypatch):
 def test_one_run_at_a_time(impatient, tmp_path):
     """A lock is held by the children that inherit it."""
     folder = tmp_path / "new" / "folder"
-    descriptor = files.lock(folder)
-    child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
-    for _ in range(2):
-        with pytest.raises(ValueError, match="work in .*folder: .*kill [0-9]+ on "):
-            files.lock(folder)
-        if descriptor is not None:
-            os.close(descriptor)
-            descriptor = None
+    taken = "work in .*folder: .*kill [0-9]+ on "
+    with files.locked(folder) as descriptor:
+        child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
+        with pytest.raises(ValueError, match=taken), files.locked(folder):
+            pass
+    with pytest.raises(ValueError, match=taken), files.locked(folder):
+        pass
     child.kill()
     child.wait()
     with files.locked(folder):

@@ -34,7 +34,7 @@ own = module_from_spec(SPEC)
 SPEC.loader.exec_module(own)
 reading, atomic, new_folder, check_absent = own.reading, own.atomic, own.new_folder, own.check_absent
 write_json, json_text = own.write_json, own.json_text
-lock, locked, try_lock = own.lock, own.locked, own.try_lock
+locked, try_lock = own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 
