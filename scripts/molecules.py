@@ -133,6 +133,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     output, form = output_of(args), TableFormat.of(args)
     header = header_of(args.molecules, form)  # an unreadable file is refused before the model is loaded
+    from fs_plugins.data.text_codecs import Smiles
     from fs_plugins.inference import load
 
     settings = {
@@ -145,7 +146,7 @@ def main(argv: list[str] | None = None) -> None:
     }
     models = [load(path, **settings) for path in args.model]
     for model, path in zip(models, args.model, strict=True):
-        if model.codec.name != "smiles":
+        if not isinstance(model.codec, Smiles):
             raise UserError(f"{path} is a model of text, for load(...).embed in Python: give one of SMILES")
     read = partial(records_in, args.molecules, form)
     records, *ahead = tee(read(), 1 + len(models))

@@ -23,7 +23,6 @@ MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its sett
 class Codec(ABC):
     """How a corpus was written in the symbols of its dictionary."""
 
-    name: str  # of the kind
     example = f"This is {MASK}."
 
     @abstractmethod
@@ -50,8 +49,6 @@ class Codec(ABC):
 class Blanks(Codec):
     """Symbols between blanks, as in data binarised without a BPE; SMILES tokens, for instance."""
 
-    name = "none"
-
     def encode(self, text, first):
         return text.split()
 
@@ -62,7 +59,6 @@ class Blanks(Codec):
 class Smiles(Codec):
     """SMILES, as scripts/prepare_smiles.py cuts them; what is no SMILES token is a ValueError."""
 
-    name = "smiles"
     example = f"CC{MASK}O"
 
     def encode(self, text, first):
@@ -85,7 +81,6 @@ class ByteBpe(Codec):
 
     def __init__(self, *files: str | os.PathLike):
         self.files = tuple(map(Path, files))
-        self.name = "gpt2" if len(files) == 2 else HF_FILE
         with reading(", ".join(map(str, files))):
             self.tokenizer = (_gpt2 if len(files) == 2 else _tokenizer_json)(*files)
         ids = self.tokenizer.get_vocab()

@@ -9,6 +9,7 @@ from fs_plugins.data.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.code_files import AUTO_MAP
+from fs_plugins.huggingface.tokenizer_files import SPECIAL
 from fs_plugins.huggingface.weights import SEQUENCES, SPANS, TIED, Head
 from fs_plugins.models.flags import to_config
 
@@ -64,11 +65,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
         "repeat_times": checkpoint.copies,
         "expand_from_layer": getattr(encoder, "expand_from_layer", 0),
-        "bos_token_id": dictionary.bos(),
-        "pad_token_id": dictionary.pad(),
-        "eos_token_id": dictionary.eos(),
-        "unk_token_id": dictionary.unk(),
-        "mask_token_id": dictionary.index("<mask>"),
+        **{f"{name}_token_id": dictionary.index(token) for name, token in SPECIAL.items()},
         "tie_word_embeddings": TIED[0] not in tensors,
         "fairseq": {
             "arch": checkpoint.arch,

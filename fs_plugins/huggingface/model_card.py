@@ -8,6 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import jinja2
+from huggingface_hub import ModelCardData
 from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint import Checkpoint
@@ -43,6 +44,10 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
     head, smiles = config["architectures"][0].removeprefix("ExLM"), isinstance(codec, Smiles)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"text": text_of, "quoted": quoted}
+    tags = ["exlm", "sentence-transformers", *(["chemistry"] if smiles else [])]
+    about["header"] = ModelCardData(
+        library_name="transformers", pipeline_tag=PIPELINES.get(head), license=about.pop("licence"), tags=tags
+    ).to_yaml()
     text = environment.from_string(template).render(
         **about,
         config=config,
@@ -69,7 +74,7 @@ def text_of(value) -> str:
 
 
 def quoted(value: str) -> str:
-    """Returns a string as YAML and Python read it, without what would end a code span."""
+    """Returns a string as Python reads it, without what would end a code span."""
     return json.dumps(value, ensure_ascii=False).replace("`", r"\u0060").replace("<", r"\u003c")
 
 

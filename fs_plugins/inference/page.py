@@ -2,7 +2,7 @@
 
 import base64
 import json
-from importlib import resources
+from pathlib import Path
 
 from rdkit.Chem.Draw import rdMolDraw2D
 
@@ -11,6 +11,7 @@ from fs_plugins.data.smiles_tokens import is_atom, tokenize
 from fs_plugins.inference.graph import Decoding, TextGraph
 from fs_plugins.inference.plots import MASK_COLOURS, shown_states
 
+KINDS = ("html", "css", "js")  # of the files that a page is made of
 MIN_EDGE = 0.02
 SIZE = (240, 170)  # pixels of a molecule
 MOST_ATOMS = 300  # of one that is drawn: RDKit takes minutes for thousands
@@ -32,14 +33,9 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
         "min_edge": min_edge,
         "pictures": {text: _picture(d) for text, d in texts.items()} if graph.of_molecule else {},
     }
-    html = _template("page.html")
-    for mark, text in (
-        ("/*STYLE*/", _template("page.css")),
-        ("/*SCRIPT*/", _template("page.js")),
-        ("/*DATA*/", _embedded(data)),  # last: a token may look like a mark
-    ):
-        html = html.replace(mark, text)
-    return html
+    html, style, script = (Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in KINDS)
+    html = html.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
+    return html.replace("/*DATA*/", _embedded(data))  # last: a token may look like a mark
 
 
 def _picture(decoding: Decoding) -> dict[str, str]:
@@ -68,10 +64,6 @@ def _drawing(pieces: list[tuple[str, int]]) -> str:
     rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
     drawing.FinishDrawing()
     return drawing.GetDrawingText().split("?>", 1)[1].strip()
-
-
-def _template(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _embedded(data: dict) -> str:

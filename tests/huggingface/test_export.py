@@ -114,7 +114,7 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
     torch.testing.assert_close(loss, function(expected[known], labels[known]), rtol=1e-5, atol=1e-5)
     card = (folder / "README.md").read_text()
-    assert 'license: "mit"' in card and "RDKit's canonical form" in card
+    assert "license: mit" in card and "RDKit's canonical form" in card
     assert ("units of the training labels" in card) == (kind == "regression")
 
 
