@@ -26,11 +26,6 @@ class MoleculePropertyCriterion(FairseqCriterion):
     (bits for classification, squared standard deviations for regression), ``labels`` for each molecule.
     """
 
-    def __init__(self, cfg: MoleculePropertyCriterionConfig, task):
-        super().__init__(task)
-        if not hasattr(task, "properties"):
-            raise ValueError("--criterion molecule_property goes with --task molecule_property")
-
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed, or [B] if not ``reduce``), sample size and what to log."""
         properties = self.task.properties

@@ -105,11 +105,10 @@ def filling(
 
     Args:
         samples: [T] int64 each, a molecule between ``<s>`` and ``</s>``.
-        fillings: of each molecule, at least 1.
 
     Returns:
-        What was asked for, the measures, each a :class:`Mean` whose ``tokens`` are fillings and ``sentences``
-        molecules, and ``unique``.
+        The measures, each a :class:`Mean` whose ``tokens`` are fillings and ``sentences`` molecules, and
+        ``unique``.
     """
     dictionary, skipped = predictor.dictionary, 0
     ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])

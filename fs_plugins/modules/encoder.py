@@ -104,10 +104,7 @@ class RotaryEncoder(nn.Module):
 
 class RotaryEncoderLayer(nn.Module):
     """Self-attention and feed-forward network, each with a residual connection; pre-norm or post-norm.
-
-    ``args`` are the model's: encoder_embed_dim, encoder_ffn_embed_dim, encoder_attention_heads,
-    encoder_normalize_before, activation_fn, dropout, attention_dropout, activation_dropout.
-    """
+    ``args`` are the model's."""
 
     def __init__(self, args, rot_emb: RotaryEmbedding):
         super().__init__()

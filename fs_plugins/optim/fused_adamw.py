@@ -24,9 +24,6 @@ class FusedAdamWConfig(FairseqDataclass):
 class FusedAdamW(FairseqOptimizer):
     """The updates of fairseq's ``adam``, but for where epsilon enters: it is added to the bias-corrected
     root, as in the paper of Adam; fairseq adds it before the correction.
-
-    Raises:
-        ValueError: if ``--adam-betas`` is no pair of numbers.
     """
 
     def __init__(self, cfg: FusedAdamWConfig, params):
@@ -36,12 +33,7 @@ class FusedAdamW(FairseqOptimizer):
     @property
     def optimizer_config(self) -> dict:
         """What overrides the settings that a checkpoint has stored."""
-        try:
-            first, second = map(float, literal_eval(self.cfg.adam_betas))
-        except (ValueError, TypeError, SyntaxError) as error:
-            raise ValueError(
-                f"--adam-betas {self.cfg.adam_betas!r}: give two numbers, such as '(0.9, 0.98)'"
-            ) from error
+        first, second = map(float, literal_eval(self.cfg.adam_betas))
         lr, eps = self.cfg.lr[0], self.cfg.adam_eps
         return {"lr": lr, "betas": (first, second), "eps": eps, "weight_decay": self.cfg.weight_decay}
 

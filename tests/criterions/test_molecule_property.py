@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
-from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion, MoleculePropertyCriterionConfig
+from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion
 from fs_plugins.data.property_info import PropertyInfo
 from tests.criterions.batch import Told
 from tests.metrics.test_properties import table
@@ -24,7 +24,7 @@ def loss_of(model, labels, kind="classification", mean=(0.0,) * 5, std=(1.0,) * 
     ids = torch.arange(len(labels))
     batch = {"id": ids, "net_input": {"src_tokens": ids}, "ntokens": 7 * len(ids)}
     batch["target"] = torch.tensor(labels, dtype=torch.float64)
-    return MoleculePropertyCriterion(MoleculePropertyCriterionConfig(), task)(model, batch, **options)
+    return MoleculePropertyCriterion(task)(model, batch, **options)
 
 
 def test_loss_is_that_of_the_labelled_entries():
@@ -67,8 +67,3 @@ def test_regression_is_standardised():
     known = ~np.isnan(labels)
     expected = (((labels - mean) / std - outputs)[known] ** 2).sum()
     assert sample_size == known.sum() and loss.item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_another_task_is_refused():
-    with pytest.raises(ValueError, match="--task molecule_property"):
-        MoleculePropertyCriterion(MoleculePropertyCriterionConfig(), argparse.Namespace())

@@ -54,9 +54,3 @@ def test_resumes_with_other_settings():
     train(first, one, 5)
     train(again, other, 5)
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-@pytest.mark.parametrize("betas", ["0.9", "(0.9,)", "(0.9, b)", "__import__('os')"])
-def test_betas_that_are_no_pair(betas):
-    with pytest.raises(ValueError, match="--adam-betas"):
-        build_optimizer(config("fused_adamw", adam_betas=betas), parameters())
