@@ -1,6 +1,7 @@
 """A batch of three sentences: two masks, none, and one mask without an end of sentence; and a model."""
 
 import torch
+from fairseq.logging import metrics
 
 from tests.support import builders
 
@@ -11,6 +12,13 @@ SENTENCES = [
     builders.sentence(WORDS, 9, [1], seed=3, end=False),
 ]
 BATCH = builders.sample(WORDS, SENTENCES)
+
+
+def logged(criterion, *logs) -> dict:
+    """What fairseq-train logs of the logs of an update's batches."""
+    with metrics.aggregate() as found:
+        criterion.reduce_metrics([*logs])
+    return dict(found.get_smoothed_values())
 
 
 class Told(torch.nn.Module):

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-from fairseq.logging import metrics
 
 from fs_plugins.criterions.masked_lm_accuracy import MaskedLmAccuracy
+from tests.criterions.batch import logged
 from tests.support import builders
 
 WORDS = builders.dictionary(12)
@@ -30,10 +30,10 @@ def test_same_loss_gradient_and_figures_as_masked_lm(mlm):
         results = []
         for criterion in both():
             mlm.zero_grad()
-            loss, sample_size, logged = criterion(mlm, batch(*masks))
+            loss, sample_size, log = criterion(mlm, batch(*masks))
             loss.backward()
             gradient = torch.cat([p.grad.flatten() for p in mlm.parameters() if p.grad is not None])
-            results.append((logged, loss.detach(), sample_size, gradient))
+            results.append((log, loss.detach(), sample_size, gradient))
         (expected, *theirs), (found, *ours) = results
         assert all(map(torch.equal, ours, theirs))
         assert {key: found[key] for key in expected} == expected
@@ -48,8 +48,6 @@ def test_counts_the_predictions_that_are_right(mlm):
     for b, t in ((0, 4), (0, 5)):
         sample["target"][b, t] = WORDS.nspecial + int(best[b, t] == WORDS.nspecial)
     _, criterion = both()
-    _, sample_size, logged = criterion(mlm, sample)
-    assert (int(sample_size), int(logged["right"])) == (4, 2)
-    with metrics.aggregate() as figures:
-        MaskedLmAccuracy.reduce_metrics([logged, {**logged, "right": 1}])
-    assert figures.get_smoothed_value("accuracy") == 37.5
+    _, sample_size, log = criterion(mlm, sample)
+    assert (int(sample_size), int(log["right"])) == (4, 2)
+    assert logged(MaskedLmAccuracy, log, {**log, "right": 1})["accuracy"] == 37.5

@@ -6,13 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from fairseq.logging import metrics
 from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion
 from fs_plugins.data.property_info import PropertyInfo
-from tests.criterions.batch import Told
+from tests.criterions.batch import Told, logged
 from tests.metrics.test_properties import table
 
 HEAD = {"features_only": True, "classification_head_name": "property"}
@@ -52,10 +51,9 @@ def test_what_is_logged_is_per_label(kind, unit):
     loss, size, _ = loss_of(Told(outputs, **HEAD), labels, kind)
     parts = slice(9), slice(9, None)
     logs = [loss_of(Told(outputs[part], **HEAD), labels[part], kind)[2] for part in parts]
-    with metrics.aggregate() as logged:
-        MoleculePropertyCriterion.reduce_metrics(logs)
-    expected = {"loss": pytest.approx(float(loss.detach() / size) / unit, rel=1e-3)}
-    assert logged.get_smoothed_values() == expected | {"labels": round(int(size) / 60, 2)}
+    expected = pytest.approx(float(loss.detach() / size) / unit, rel=1e-3)
+    found = logged(MoleculePropertyCriterion, *logs)
+    assert found == {"loss": expected, "labels": round(int(size) / 60, 2)}
 
 
 def test_regression_is_standardised():

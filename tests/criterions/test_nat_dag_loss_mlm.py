@@ -9,7 +9,7 @@ from fairseq.nan_detector import NanDetector
 
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests import oracles
-from tests.criterions.batch import BATCH, SENTENCES, WORDS
+from tests.criterions.batch import BATCH, SENTENCES, WORDS, logged
 from tests.support import builders
 
 CRITERION = builders.criterion(WORDS)
@@ -21,25 +21,15 @@ def test_what_is_not_finite_is_counted(caplog):
         model.encoder.query_linear.weight[0, 0] = math.nan
     _, _, log = CRITERION(model, BATCH)
     assert log["nonfinite"] == 3 and log["loss"] == 0
-    with metrics.aggregate() as logged:
-        NatDagLossMLM.reduce_metrics([log])
-    assert logged.get_smoothed_values()["nonfinite"] == 3
+    assert logged(NatDagLossMLM, log)["nonfinite"] == 3
     assert "3 of 3 sentences have a log-likelihood that is not finite" in caplog.text
 
 
 @pytest.mark.parametrize(("states", "told"), [(1.04, True), (1.06, False)])
 def test_a_collapse_is_told(states, told, caplog):
     log = {"loss": 1.0, "sample_size": 1, "masked": 3, "entropy": 3 * math.log2(states), "divergence": 0.0}
-    with metrics.aggregate() as logged:
-        NatDagLossMLM.reduce_metrics([log])
-    assert logged.get_smoothed_values()["states"] == states
+    assert logged(NatDagLossMLM, log)["states"] == states
     assert ("collapsed: 1.040 effective states" in caplog.text) == told
-
-
-def test_one_state_of_a_token_is_no_collapse():
-    model = builders.exlm(WORDS, ext_state_num=1).eval()
-    criterion = builders.criterion(WORDS).eval()
-    assert "entropy" not in criterion(model, BATCH)[2]
 
 
 @pytest.mark.parametrize("graph", ["dag", "lattice"])
@@ -68,11 +58,7 @@ def test_metrics_are_those_of_all_workers_and_steps():
     assert sample_size == together["sample_size"] == together["nsentences"] == 3
     assert (together["targets"], together["nodes"], together["nonfinite"]) == (4 + 2 + 3, 4 * 9, 0)
     assert together["ntokens"] == BATCH["ntokens"]
-    values = []
-    for outputs in (logs, [together], []):
-        with metrics.aggregate() as logged:
-            NatDagLossMLM.reduce_metrics(outputs)
-        values.append(logged.get_smoothed_values())
+    values = [logged(NatDagLossMLM, *outputs) for outputs in (logs, [together], [])]
     assert values[0] == pytest.approx(values[1], rel=1e-3) and values[2] == {}
     assert values[0]["loss"] == pytest.approx(together["loss"].item() / 3 / math.log(2), abs=1e-3)  # bits
     assert values[0]["nodes"] == pytest.approx(36 / 3, abs=0.05)
@@ -92,10 +78,11 @@ def test_use_of_states_is_logged_at_validation():
     criterion = builders.criterion(WORDS)
     assert "entropy" not in criterion(model, BATCH)[2]  # not in training
     criterion.eval()
+    assert "entropy" not in criterion(builders.exlm(WORDS, ext_state_num=1), BATCH)[2]  # one is no collapse
     logs = [criterion(model, builders.sample(WORDS, part))[2] for part in (SENTENCES[:2], SENTENCES[2:])]
-    with metrics.aggregate() as logged:
+    with metrics.aggregate() as found:
         for log in logs:
             NatDagLossMLM.reduce_metrics([log])
-    values = logged.get_smoothed_values()
+    values = found.get_smoothed_values()
     assert 1.05 < values["states"] == pytest.approx(2**entropy, abs=0.006)
     assert 0.1 < values["divergence"] == pytest.approx(divergence, abs=6e-4)

@@ -5,12 +5,11 @@ import math
 
 import pytest
 import torch
-from fairseq.logging import metrics
 
 import fs_plugins  # noqa: F401
 from fs_plugins.criterions.squad2 import Squad2Criterion
 from fs_plugins.data.squad_windows import NO_LABEL
-from tests.criterions.batch import Told
+from tests.criterions.batch import Told, logged
 
 CRITERION = Squad2Criterion(argparse.Namespace(head={"token_head_name": "span"}))
 
@@ -55,7 +54,6 @@ def test_right_needs_both_ends(case):
         model.outputs[1, 0, 0] = model.outputs[1, 2, 1] = 9.0  # its end is not <s>
     log = CRITERION(model, sample)[2]
     assert log["right"] == 1
-    with metrics.aggregate() as logged:
-        Squad2Criterion.reduce_metrics([log, {**log, "loss": 0.0, "right": 2}, {}])
+    found = logged(Squad2Criterion, log, {**log, "loss": 0.0, "right": 2}, {})
     bits = pytest.approx(float(log["loss"]) / 4 / math.log(2), abs=1e-3)
-    assert logged.get_smoothed_values() == {"loss": bits, "span_accuracy": 75}
+    assert found == {"loss": bits, "span_accuracy": 75}

@@ -29,21 +29,24 @@ def place(folders, checkpoints, corpus, tmp_path_factory) -> Path:
     return place
 
 
-def test_the_readmes_first_lines_and_loading(place, run_outside):
-    """All in one process, as one reads it."""
+def test_the_readmes_first_lines_and_loading(place, folders, run_outside):
+    """All in one process, as one reads it; there, too, a model of each kind."""
     [first] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
     aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
     loading = blocks(PAGE, "Loading")
     assert len(loading) == 3
     code = ["import outsider", first, f"assert vectors.shape == (1, 5, 192) and {aspirin}"]
     code += [*loading, "assert outputs.links.shape == (1, 9, 9)"]
+    for folder in map(str, folders.values()):
+        code += [f"model = AutoModelForMaskedLM.from_pretrained({folder!r}, trust_remote_code=True)"]
+        code += ["assert model(**tokenizer(['I am <mask> .'], return_tensors='pt')).logits.isfinite().any()"]
     run_outside(place, "-c", "\n".join(code))
 
 
 @pytest.mark.slow
 def test_pre_training_without_fairseq(place, run_outside):
     """A hundred updates by Trainer, on the compiled operator; the folder loads by its own code."""
-    (place / "molecules.smi").write_text("CC(=O)Oc1ccccc1C(=O)O\nCCO\nc1ccccc1CN\n" * 40)
+    (place / "molecules.smi").write_text("CC(=O)Oc1ccccc1C(=O)O\nCCO\nc1ccccc1CN\n" * 2)
     [code] = blocks(PAGE, "Pre-training without fairseq")
     before = f"""
 import sys

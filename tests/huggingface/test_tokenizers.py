@@ -49,14 +49,14 @@ def known(ids: list[int], dictionary) -> list[int]:
 
 
 @pytest.fixture
-def exported(save_checkpoint, load, tmp_path):
-    """exported(symbols, data, ...) -> the dictionary, the codec and the tokenizer of an export."""
+def exported(save_checkpoint, load):
+    """exported(symbols, data, ...) -> dictionary, codec and tokenizer of an export beside the data."""
 
     def make(symbols, data, bpe=None):
         dictionary = builders.dictionary(symbols)
         builders.write_dictionary(data, symbols)
         path = save_checkpoint("mlm_tiny", symbols=dictionary, data=data, encoder_layers=1)
-        tokenizer = load("AutoTokenizer", export(path, tmp_path / "export", bpe=bpe))
+        tokenizer = load("AutoTokenizer", export(path, data.with_name("export"), bpe=bpe))
         return dictionary, make_codec(bpe, data, dictionary), tokenizer
 
     return make
@@ -169,25 +169,26 @@ def test_ids_of_smiles(exported, load, tmp_path):
     assert tokenizer("CxC")["input_ids"] == [0, 4, 3, 4, 2]
 
 
-@pytest.mark.parametrize("form", ["canonical", "as-given"])
-def test_smiles_are_canonical_where_the_training_made_them_so(form, exported, load, tmp_path, run_outside):
+def test_smiles_are_canonical_where_the_training_made_them_so(exported, load, tmp_path, run_outside):
+    """Without RDKit they are read as given, which is said once, of a training on canonical ones alone."""
     symbols = tokenize("CcNO()12=Br[nH]/\\[C@@H][O-].F")
-    _, _, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / "data", form))
-    tokenizer.save_pretrained(tmp_path / "again")
     given, canonical = ["OC", "C(C)N", "n1ccccc1", "F[CH2:3]C"], ["CO", "CCN", "c1ccncc1", "CCF"]
-    for one in (tokenizer, load("AutoTokenizer", tmp_path / "again")):
-        same = [one(a)["input_ids"] == one(b)["input_ids"] for a, b in zip(given, canonical, strict=True)]
-        assert same == [form == "canonical"] * 4
-        assert (one(given)["input_ids"] == one(canonical)["input_ids"]) == (form == "canonical")
-        assert (one("OC", "NC") == one("CO", "CN")) == (form == "canonical")
-        assert decoded(one, "CO") == "CO"
-        assert one.tokenize("OC<mask>") == ["O", "C", "<mask>"] and one.tokenize("OC(") == ["O", "C", "("]
+    for form in ("canonical", "as-given"):
+        (tmp_path / form).mkdir()
+        _, _, tokenizer = exported(symbols, builders.smiles_folder(tmp_path / form / "data", form))
+        tokenizer.save_pretrained(tmp_path / "again")
+        for one in (tokenizer, load("AutoTokenizer", tmp_path / "again")):
+            same = [one(a)["input_ids"] == one(b)["input_ids"] for a, b in zip(given, canonical, strict=True)]
+            assert same == [form == "canonical"] * 4
+            assert (one(given)["input_ids"] == one(canonical)["input_ids"]) == (form == "canonical")
+            assert (one("OC", "NC") == one("CO", "CN")) == (form == "canonical")
+            assert decoded(one, "CO") == "CO"
+            assert one.tokenize("OC<mask>") == ["O", "C", "<mask>"] and one.tokenize("OC(") == ["O", "C", "("]
     code = """
-import logging, sys, transformers
+import sys, transformers
 sys.modules |= dict.fromkeys(("fs_plugins", "rdkit", "torchaudio"))
-load = transformers.AutoTokenizer.from_pretrained
-tokens = [load(sys.argv[1], trust_remote_code=True).tokenize("OC") for _ in range(2)]
-assert tokens == [["O", "C"]] * 2, tokens
+for form in ("canonical", "canonical", "as-given"):
+    load = transformers.AutoTokenizer.from_pretrained
+    assert load(f"{form}/export", trust_remote_code=True).tokenize("OC") == ["O", "C"]
 """
-    done = run_outside(tmp_path, "-c", code, tmp_path / "export")
-    assert done.count("RDKit is not installed") == (form == "canonical")
+    assert run_outside(tmp_path, "-c", code).count("RDKit is not installed") == 1

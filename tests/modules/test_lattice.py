@@ -6,13 +6,8 @@ import pytest
 import torch
 
 from fs_plugins.custom_ops.dag_reference import dag_loss_reference
-from fs_plugins.modules.lattice import (
-    StateFeatures,
-    lattice_links,
-    lattice_log_prob,
-    lattice_transitions,
-    linear,
-)
+from fs_plugins.modules import lattice
+from fs_plugins.modules.lattice import lattice_log_prob, linear
 from fs_plugins.modules.state_use import own_states
 from fs_plugins.modules.transition_head import edge_mask, transition_log_probs
 
@@ -32,8 +27,8 @@ def test_transitions_and_likelihood_are_those_of_the_graph_with_the_same_edges(k
     for is_lattice in (True, False):
         inputs = [t.clone().requires_grad_() for t in (q, keys, gates, match)]
         if is_lattice:
-            steps = lattice_transitions(*inputs[:3])
-            links = lattice_links(steps, LENGTHS)
+            steps = lattice.lattice_transitions(*inputs[:3])
+            links = lattice.lattice_links(steps, LENGTHS)
             log_probs = lattice_log_prob(own_states(inputs[3], k), steps, LENGTHS)
         else:
             edges = edge_mask(LENGTHS * k, M * k, k, "lattice")
@@ -74,7 +69,7 @@ def test_products_with_the_features_of_states(dtype):
     torch.nn.init.normal_(norm.bias)
     v = 100 * v - 3
     expected = norm(x + v) @ weight.t() + bias
-    features = StateFeatures(x.to(dtype), v.to(dtype), norm.to(dtype))
+    features = lattice.StateFeatures(x.to(dtype), v.to(dtype), norm.to(dtype))
     given = linear(features, weight.to(dtype), bias.to(dtype))
     tolerance = {"rtol": 0.02, "atol": 0.02} if dtype == torch.float16 else {}
     torch.testing.assert_close(given.double(), expected, **(tolerance or {"rtol": 1e-4, "atol": 1e-5}))
