@@ -181,21 +181,17 @@ def test_gradient_is_linear_in_the_incoming_one(device, dtype):
 
 
 @pytest.fixture
-def on_threads():
-    """on_threads(number, function, ...): its result on so many threads."""
+def threads():
+    """Restores the number of PyTorch's threads."""
     before = torch.get_num_threads()
-
-    def call(threads: int, function, *arguments):
-        torch.set_num_threads(threads)
-        return function(*arguments)
-
-    yield call
+    yield
     torch.set_num_threads(before)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("B", "M", "L"), [(1, 5, 12), (2, 9, 40), (3, 7, 21), (7, 12, 60), (48, 40, 160)])
-def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype, on_threads):
+def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype):
     """Graphs of different sizes, some edges missing; one is peaked, and of more than two one has no path.
 
     The largest is work of milliseconds: of less, one thread does all before a busy machine starts another.
@@ -205,11 +201,13 @@ def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype, on_threads):
     match[B // 2] *= 400
     n[-1] = m[-1] - 1 if B > 2 else n[-1]
     arguments = dag_loss, match, links, n, m, torch.arange(1, B + 1, dtype=dtype)
-    one = on_threads(1, gradients, *arguments)
+    torch.set_num_threads(1)
+    one = gradients(*arguments)
     assert one[0].isfinite().sum() == B - (B > 2)
     for threads in (2, 3):
+        torch.set_num_threads(threads)
         for _ in range(5):  # which thread takes which sentence changes
-            assert all(map(torch.equal, one, on_threads(threads, gradients, *arguments)))
+            assert all(map(torch.equal, one, gradients(*arguments)))
 
 
 def test_opcheck(device):
@@ -234,14 +232,6 @@ def test_torch_compile(device):
     torch.testing.assert_close(torch.autograd.grad(compiled, arguments[:2]), expected)
 
 
-@pytest.fixture(params=["compiled", "plain"])
-def compute(request, monkeypatch):
-    """``dag_loss``, with and without a compiled library."""
-    if request.param == "plain":
-        monkeypatch.setattr("fs_plugins.custom_ops.dag_loss._compiled", lambda device: False)
-    return dag_loss
-
-
 GOOD = {"match": torch.zeros(2, 3, 6), "links": torch.zeros(2, 6, 6)}
 GOOD |= {"node_lengths": torch.tensor([6, 6]), "target_lengths": torch.tensor([3, 3])}
 
@@ -258,6 +248,8 @@ GOOD |= {"node_lengths": torch.tensor([6, 6]), "target_lengths": torch.tensor([3
         ("node_lengths", torch.tensor([6.0, 6.0]), TypeError),
     ],
 )
-def test_bad_arguments(compute, name, value, error):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_bad_arguments(monkeypatch, compiled, name, value, error):
+    monkeypatch.setattr("fs_plugins.custom_ops.dag_loss._compiled", lambda device: compiled)
     with pytest.raises(error, match="length" if value.shape == (2,) else name):
-        compute(**{**GOOD, name: value})
+        dag_loss(**{**GOOD, name: value})

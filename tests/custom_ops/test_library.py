@@ -63,16 +63,10 @@ def test_library_of_an_installed_copy_is_found(fresh, monkeypatch):
     assert library.load("cpu") is not None
 
 
-@pytest.mark.parametrize(
-    ("code", "error", "named"),
-    [
-        *((-1, RuntimeError, "dtype"), (-2, ValueError, ""), (-3, RuntimeError, "out of memory")),
-        *((-4, ValueError, "16,352"), (-99, RuntimeError, "-99")),
-    ],
-)
-def test_return_codes(code, error, named):
+@pytest.mark.parametrize("code", [-1, -2, -3, -4, -99])
+def test_return_codes(code):
     assert library.load("cpu") is not None, "the op was not built: pip install -e . needs a C++ compiler"
-    with pytest.raises(error, match=f"exlm_dag_forward_cpu.*{named}"):
+    with pytest.raises(ValueError if code in (-2, -4) else RuntimeError):
         library.check(code, "exlm_dag_forward_cpu", library.load("cpu"))
 
 

@@ -6,15 +6,8 @@ from pathlib import Path
 import pytest
 import train_bpe
 
-from fs_plugins.data.text_codecs import (
-    GPT2_FILES,
-    Blanks,
-    ByteBpe,
-    Smiles,
-    encode_with_masks,
-    make_codec,
-    smiles_form,
-)
+from fs_plugins.data import text_codecs
+from fs_plugins.data.text_codecs import Blanks, ByteBpe, Smiles, make_codec, smiles_form
 from tests.support import builders
 
 LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
@@ -36,7 +29,7 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
     assert Blanks().decode(["C", "C", "N"]) == "C C N"
     assert Smiles().decode(["C", "<mask>", "Cl"]) == "C<mask>Cl"
     assert Blanks().word("Cl") == Smiles().word("Cl") == "Cl"
-    gpt2, whole = ByteBpe(*(small_gpt2 / name for name in GPT2_FILES)), ByteBpe(tokenizer_json)
+    gpt2, whole = ByteBpe(*(small_gpt2 / name for name in text_codecs.GPT2_FILES)), ByteBpe(tokenizer_json)
     ids = json.loads((small_gpt2 / "encoder.json").read_text())
     is_, a, comma = (str(ids[symbol]) for symbol in ("Ġis", "a", ","))
     assert gpt2.decode([a, is_, "<mask>", comma]) == "a is <mask>,"
@@ -51,9 +44,9 @@ def test_texts_that_cannot_be_filled():
     texts = {"no blank to fill": "'no blank to fill'", "this is [MASK].": r"\[MASK\]", "<s> <mask>": "<s>"}
     for text, named in (texts | {"<mask> </s>": "</s>"}).items():
         with pytest.raises(ValueError, match=named):
-            encode_with_masks(text, Blanks())
+            text_codecs.encode_with_masks(text, Blanks())
     with pytest.raises(ValueError, match="'x' at position 1 of 'Cx'"):
-        encode_with_masks("Cx<mask>", Smiles())
+        text_codecs.encode_with_masks("Cx<mask>", Smiles())
 
 
 def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_path):

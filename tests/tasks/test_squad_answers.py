@@ -35,13 +35,10 @@ def test_best_spans_equal_enumeration(T, longest, n, seed):
         assert [tuple(span) for span in answers[b, :, 1:].tolist() if span[0] > -math.inf] == spans
 
 
-def dataset(contexts, questions, sizes):
-    return SquadDataset(split_of(contexts, questions), sizes, DICTIONARY)
-
-
 def table(contexts, questions, sizes, *rows):
     """Of windows 0, 1, ...: each [n, 4]."""
-    return AnswerTable(dataset(contexts, questions, sizes), np.arange(len(rows)), np.array(rows))
+    dataset = SquadDataset(split_of(contexts, questions), sizes, DICTIONARY)
+    return AnswerTable(dataset, np.arange(len(rows)), np.array(rows))
 
 
 def test_a_question_of_several_windows_by_hand():
