@@ -131,7 +131,7 @@ def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaMod
 def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None, **about) -> Checkpoint:
     """Returns a model with the weights of a state, which is as fairseq-train saves it; ``about``: what else a
     Checkpoint has. Raises ValueError for weights of another model."""
-    target = choose_device(device)
+    target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     with reading(path):
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
         outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
@@ -143,12 +143,8 @@ def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None,
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:
-    """Returns what fairseq-train saved, and the flags of the run by group; no model is built.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not a checkpoint, or of another kind of model.
-    """
+    """Returns what fairseq-train saved, and the flags of the run by group; no model is built. Raises
+    ValueError if it is not a checkpoint, or of another kind of model."""
     with reading(path):
         state = torch.load(path, map_location="cpu", weights_only=True)
         return state, read_settings(state)
@@ -174,19 +170,9 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
     return dictionary, folder
 
 
-def choose_device(name: str | None) -> torch.device:
-    """Returns the device of that name; of None, a GPU if there is one."""
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
-    """Returns the folder of the dictionary: the one given, or stored in the checkpoint, or the checkpoint's.
-
-    A stored relative path is tried from here and from each folder above the checkpoint.
-
-    Raises:
-        FileNotFoundError: if none has a dictionary; names those that were tried.
-    """
+    """Returns the folder of the dictionary: the one given, or one of :func:`stored_folders`, or the
+    checkpoint's. Raises FileNotFoundError if none has a dictionary."""
     tried = [Path(given)] if given is not None else [*stored_folders(checkpoint, stored), checkpoint.parent]
     for folder in tried:
         if dictionary_file(folder).is_file():

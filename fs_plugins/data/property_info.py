@@ -18,11 +18,7 @@ KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASS
 
 @dataclass(frozen=True)
 class PropertyInfo:
-    """The properties that one model predicts.
-
-    Raises:
-        ValueError: if these do not fit each other.
-    """
+    """The properties that one model predicts. Raises ValueError if these do not fit each other."""
 
     # "classification" (each property is 0 or 1), "regression", or "multiclass" (one property with classes)
     kind: str

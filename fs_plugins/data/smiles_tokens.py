@@ -1,8 +1,7 @@
 r"""SMILES as tokens (section 5.1), by the regular expression of Schwaller et al. (2018).
 
-Published, it stands in an ordinary Python string, where ``\\\\`` is the expression ``\\``: a backslash, half
-of the cis/trans bonds. Copied into a raw string it would ask for two, and each ``\`` be lost in silence. Here
-each alternative has its own line, and what no alternative takes is an error.
+Each alternative has its own line, and what no alternative takes is an error: copied from its publication into
+a raw string, it would lose each ``\``, half of the cis/trans bonds, in silence.
 
 Two alternatives are ours, for what RDKit reads and the published expression cannot take at all (nothing that
 it does tokenise comes out differently): ring bonds from 100 on, ``%(123)``, as one token, and the ``<`` of a

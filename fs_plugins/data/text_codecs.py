@@ -147,16 +147,14 @@ def is_special(symbol: str) -> bool:
 
 
 def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dictionary) -> Codec:
-    """Returns the codec of a corpus.
+    """Returns the codec of a corpus. Raises ValueError if symbols are a BPE's ids or tokens, and it is not
+    found.
 
     Args:
         source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
             these; None to take "smiles" if scripts/prepare_smiles.py made the folder of the dictionary, or to
             look for these files there and in the folder above it, and else to take "none".
         data: folder of the ``dictionary``.
-
-    Raises:
-        ValueError: if nothing is found where symbols are a BPE's ids or tokens.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
     if paths in (["none"], ["smiles"]):

@@ -18,6 +18,7 @@ from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import SEED, load_samples
 from fs_plugins.measures.molecule_filling import FILLINGS, filling
+from fs_plugins.models.flags import Kind
 
 # name -> its function, and the number of samples by default
 MEASURES = {
@@ -27,14 +28,8 @@ MEASURES = {
     "filling": (filling, 1000),
     "entropy": (corpus_entropy, None),
 }
+POSITIVE = Kind(int, 1)
 BREAK_MODES = ("none", "complete", "complete_doc", "eos")
-
-
-def positive(text: str) -> int:
-    """Returns the number that an argument is; raises argparse's error unless it is 1 or more."""
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: it must be 1 or more")
-    return int(text)
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -50,7 +45,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
         number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
-        add("--max-sentences", type=positive, default=count, metavar="N", help=number)
+        add("--max-sentences", type=POSITIVE, default=count, metavar="N", help=number)
         add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
@@ -59,16 +54,16 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--mask-prob", type=float, nargs="+", metavar="P", default=[None], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
-            add("--max-tokens", type=positive, metavar="N", help=longest)
+            add("--max-tokens", type=POSITIVE, metavar="N", help=longest)
             mode = "eos" if name == "filling" else None  # single molecules
             what = f"what a sample is (default: {mode or 'as trained'})"
             add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
         if name in ("joint", "filling"):
             passes = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
-            add("--passes", type=positive, nargs="+", metavar="N", default=[1], help=passes)
+            add("--passes", type=POSITIVE, nargs="+", metavar="N", default=[1], help=passes)
         if name == "filling":
             each = "of each (default: %(default)s)"
-            add("--fillings", type=positive, default=FILLINGS, metavar="N", help=each)
+            add("--fillings", type=POSITIVE, default=FILLINGS, metavar="N", help=each)
     return parser.parse_args(argv)
 
 

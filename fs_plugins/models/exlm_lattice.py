@@ -48,11 +48,8 @@ class ExtendedStateGraph(StateGraph):
 
 
 class ExtendedExLMEncoder(ExLMEncoder):
-    """ExLM with state embeddings, on a lattice, expanded after some layers, or with distances.
-
-    Raises:
-        ValueError: for a number of layers before the expansion that the encoder does not have.
-    """
+    """ExLM with state embeddings, on a lattice, expanded after some layers, or with distances. Raises
+    ValueError for a number of layers before the expansion that the encoder does not have."""
 
     def __init__(self, args, dictionary):
         layers, first, scale = args.encoder_layers, args.expand_from_layer, args.state_embedding_scale

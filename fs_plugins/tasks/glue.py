@@ -43,10 +43,8 @@ class GlueTask(ScoredTask, SentencePredictionTask):
 
     With ``--repeat-times`` every token of the input stands k times in a row. ``--max-positions`` counts
     tokens with their copies, as in pre-training (512 k): sentences of more than max-positions / k tokens are
-    left out or, with --shorten-method truncate, cut to that.
-
-    Raises:
-        ValueError: for a metric that does not fit the labels.
+    left out or, with --shorten-method truncate, cut to that. Raises ValueError for a metric that does not fit
+    the labels.
     """
 
     cfg: GlueConfig

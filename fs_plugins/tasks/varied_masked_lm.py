@@ -19,11 +19,7 @@ class VariedMaskedLMConfig(MaskedLMConfig):
 @register_task("varied_masked_lm", dataclass=VariedMaskedLMConfig)
 class VariedMaskedLMTask(MaskedLMTask):
     """fairseq's ``masked_lm`` with p drawn for each sample: ``--mask-prob 0.51 --mask-prob-spread 0.49`` are
-    2% to 100%. Not in the paper.
-
-    Raises:
-        ValueError: for a p below 0 or above 1.
-    """
+    2% to 100%. Not in the paper. Raises ValueError for a p below 0 or above 1."""
 
     cfg: VariedMaskedLMConfig
 
