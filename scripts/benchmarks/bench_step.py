@@ -179,7 +179,7 @@ def peak_bytes(model: torch.nn.Module, run: Callable, device: str) -> int:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, force=True)  # importing fairseq would set DEBUG
     steps, seconds, on_gpu = make_steps(args), defaultdict(list), args.device == "cuda"
     losses = {name: one.run() for name, one in steps.items()}  # and a warm-up
     for one in steps.values():
