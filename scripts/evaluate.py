@@ -177,7 +177,7 @@ def main(argv: list[str] | None = None) -> None:
     check_absent(args.output / RESULT, args.overwrite)
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
-    kinds = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
+    writers = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
         task.n_best = 20  # answers in nbest_predictions.json
     outputs = {}
@@ -185,7 +185,7 @@ def main(argv: list[str] | None = None) -> None:
         with reading(args.data / split):
             outputs[split] = predict(task, model, split, args.batch_size)
     args.output.mkdir(parents=True, exist_ok=True)
-    write = next(function for kind, function in kinds.items() if isinstance(task, kind))
+    write = next(function for of_task, function in writers.items() if isinstance(task, of_task))
     print(write(args, task, outputs, arch))
     for path in args.checkpoint.parent.glob("checkpoint*.pt") if args.remove else []:
         if args.remove == "all" or path.name != args.checkpoint.name:  # last: nothing is lost before

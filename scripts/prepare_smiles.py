@@ -92,7 +92,7 @@ def main(argv: list[str] | None = None) -> None:
             args.valid,
             read,
             encoder,
-            kind="smiles",
+            corpus="smiles",
             valid_share=args.valid_share,
             workers=args.workers,
             build_dictionary=not args.dictionary,

@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
             list(valid),
             read,
             encode,
-            kind="text",
+            corpus="text",
             valid_share=args.valid_share,
             workers=args.workers,
         )

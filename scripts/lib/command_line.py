@@ -67,16 +67,16 @@ def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
     return _Parser(description=doc, formatter_class=form, allow_abbrev=False, **more)
 
 
-def _checked(kind: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
-    """Returns a type of arguments: of a ``kind``, if the value ``fits``; otherwise ``what`` is asked for."""
+def _checked(convert: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
+    """Returns a type of arguments: what ``convert`` makes of a text, if it ``fits``; else it asks for ``what``."""
 
-    def convert(text: str):
+    def checked(text: str):
         with suppress(ValueError):
-            if "_" not in text and fits(value := kind(text)):  # Python takes 1_0 for 10
+            if "_" not in text and fits(value := convert(text)):  # Python takes 1_0 for 10
                 return value
         raise argparse.ArgumentTypeError(f"'{text}': give {what}")
 
-    return convert
+    return checked
 
 
 def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
@@ -138,9 +138,9 @@ class Flags(dict[str, tuple[str, ...]]):
         """Returns its value as a number of 0 or more, and less than 1; raises UserError if it is none."""
         return self._number(name, ratio)
 
-    def _number(self, name: str, kind: Callable[[str], Any]):
+    def _number(self, name: str, convert: Callable[[str], Any]):
         try:
-            return kind(self.value(name) or "")
+            return convert(self.value(name) or "")
         except argparse.ArgumentTypeError as error:
             raise UserError(f"{name} {error}") from None
 

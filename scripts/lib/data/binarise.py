@@ -107,7 +107,7 @@ def binarise(
     valid: Sequence[Path],
     read: Reader,
     encode: Encoder,
-    kind: str,
+    corpus: str,
     valid_share: float,
     workers: int = 1,
     build_dictionary: bool = False,
@@ -118,7 +118,7 @@ def binarise(
         folder: of ``draft_of``, with a dict.txt unless that is to be built.
         train, valid: files, each once.
         read, encode: are pickled for the workers; items are always the same ones in the same order.
-        kind: of the corpus, to be recorded: "text" or "smiles".
+        corpus: what it is of, to be recorded: "text" or "smiles".
         valid_share: without ``valid``, the share of ``train`` that is for validation, by ``places``; at least
             the sentences of one place are.
         workers: processes; 1 works in this one.
@@ -155,7 +155,7 @@ def binarise(
         built.finalize(padding_factor=1)  # the most frequent first, then in order of characters
         with atomic(folder / "dict.txt") as file:
             built.save(file)
-    dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": kind, "valid_share": valid_share}
+    dictionary, result = read_dictionary(folder / "dict.txt"), {"corpus": corpus, "valid_share": valid_share}
     for split in ("train", "valid"):
         share, own = None if valid else (valid_share, least), [drafts[path] for path in files[split] or train]
         chosen = _chosen(split, own, share)

@@ -42,40 +42,40 @@ RECIPES = CONFIGS / "finetune"
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
 
 
-def add_options(kind: str, add: Callable) -> None:
+def add_options(benchmark: str, add: Callable) -> None:
     """Adds the options besides those of all trainings."""
     add("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
-    if kind == "glue":
+    if benchmark == "glue":
         add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
         start = "a checkpoint fine-tuned on MNLI to start from"
         add("--init-from", type=Path, metavar="FILE", help=start)
         add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
         kept = "keep scores and predictions only, as a grid search does"
         add("--drop-checkpoints", action="store_true", help=kept)
-    elif kind == "moleculenet":
+    elif benchmark == "moleculenet":
         add("--scratch", action="store_true", help="the same architecture, untrained")
 
 
-def resolve(kind: str, words: list[str]) -> Training:
+def resolve(benchmark: str, words: list[str]) -> Training:
     """Returns one fine-tuning (glue, squad or moleculenet), which is finished when it has its result. Raises
     UserError for what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
     names = {
         "checkpoint": "of a pre-training, or a folder for transformers",
-        "data": f"made by prepare_{kind}.py",
+        "data": f"made by prepare_{benchmark}.py",
         "save": "the folder for checkpoints, log and result",
     }
-    if kind != "squad":
+    if benchmark != "squad":
         first = {"glue": ("task", "such as RTE"), "moleculenet": ("dataset", "such as bbbp, or your own")}
-        names = dict([first[kind]]) | names
-    about = f"Fine-tunes a model on {'SQuAD 2.0' if kind == 'squad' else 'one task of ' + kind}."
+        names = dict([first[benchmark]]) | names
+    about = f"Fine-tunes a model on {'SQuAD 2.0' if benchmark == 'squad' else 'one task of ' + benchmark}."
     about += " Its other flags are fairseq-train's, and --warmup-ratio, a share of the updates."
-    script_name, add = f"finetune_{kind}.sh", partial(add_options, kind)
+    script_name, add = f"finetune_{benchmark}.sh", partial(add_options, benchmark)
     args = arguments(script_name, about, names, words, add, REFUSED)
-    workers, device_flags = devices(args, one_gpu=kind != "squad")
+    workers, device_flags = devices(args, one_gpu=benchmark != "squad")
     pretrained = read_checkpoint(args.checkpoint)
     if (task := pretrained.task._name) in FINETUNING_TASKS:  # its scores would pass for the pre-training's
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
-    training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[kind](args, pretrained)
+    training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[benchmark](args, pretrained)
 
     flags = training.flags
     point = {name: flags.value(flag) for name, flag in FLAGS.items()}
@@ -151,7 +151,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
     if task.regression:
         flags.set("--regression-target")
     splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
-    valid, tests = ([s for s in splits if s.startswith(kind)] for kind in ("valid", "test"))
+    valid, tests = ([s for s in splits if s.startswith(part)] for part in ("valid", "test"))
     if args.test and not tests:
         raise UserError(f"--test: {data} has no test set")
     flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
@@ -173,7 +173,7 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
 
 
 def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
-    """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training of the other's kind."""
+    """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training like the other's."""
     if (classes := mnli.task.get("num_classes")) != 3:
         raise UserError(
             f"--init-from {mnli.path} was trained by {mnli.task._name} with {classes} classes, not on MNLI, "
@@ -236,5 +236,5 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
 
 @script
 def main() -> int:
-    kind = sys.argv[1]
-    return launch(f"finetune_{kind}.sh", partial(resolve, kind), sys.argv[2:])
+    benchmark = sys.argv[1]
+    return launch(f"finetune_{benchmark}.sh", partial(resolve, benchmark), sys.argv[2:])

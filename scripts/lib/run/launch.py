@@ -74,7 +74,7 @@ class Training:
     inputs: dict[str, list[Path]] = field(default_factory=dict)
     # from the updates that the run has had, says why there is nothing to do; "" if there is something
     finished: Callable[[int], str] = lambda updates: ""
-    free: tuple[str, ...] = ()  # flags that this kind of training may change when it is resumed, besides FREE
+    free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # what to tell the user before
     metrics: tuple[str, ...] = ()  # of METRICS, where the task does not say
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
@@ -128,8 +128,8 @@ def arguments(
     """
     parser = argument_parser(f"{about} The head of scripts/{script} says more.", prog=script)
     for name, text in names.items():
-        kind = Path if name in ("checkpoint", "save") else str  # DATA may be several, joined by ':'
-        parser.add_argument(name, metavar=name.upper(), type=kind, help=text)
+        of_type = Path if name in ("checkpoint", "save") else str  # DATA may be several, joined by ':'
+        parser.add_argument(name, metavar=name.upper(), type=of_type, help=text)
     group = parser.add_mutually_exclusive_group()
     number = "GPUs to train on (default: as many of the visible ones as are of use)"
     group.add_argument("--gpus", type=count, metavar="N", help=number)
@@ -189,8 +189,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 return status
         if first and training.imported:
             (save / IMPORTED).unlink()
-        kinds = ("*_best.pt", "*_last.pt", "result.json")
-        if first and (made := [path.name for kind in kinds for path in save.glob(kind)]):
+        results = ("*_best.pt", "*_last.pt", "result.json")
+        if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
             print(f"{save} has {', '.join(made)}")
     return 0
 

@@ -32,9 +32,9 @@ def read_log(path: Path) -> list[dict]:
 
 def _number(value):
     """Returns a number of fairseq's, whose figures are strings; what JSON has no number for is null."""
-    for kind in (int, float) if isinstance(value, str) else ():
+    for number in (int, float) if isinstance(value, str) else ():
         try:
-            return kind(value) if math.isfinite(float(value)) else None
+            return number(value) if math.isfinite(float(value)) else None
         except ValueError:
             continue
     return value

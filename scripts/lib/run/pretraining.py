@@ -56,19 +56,20 @@ def add_options(add: Callable) -> None:
     add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
-def resolve(kind: str, words: list[str]) -> Training:
+def resolve(corpus: str, words: list[str]) -> Training:
     """Returns one pre-training, on text or smiles. Raises UserError for what cannot be trained."""
+    sub = "smiles/" if corpus == "smiles" else ""
     names = {
-        "model": f"of configs/model/{'smiles/' if kind == 'smiles' else ''}, such as exlm, mlm, exlm-lattice",
-        "size": f"of configs/pretrain/{'smiles/' if kind == 'smiles' else ''}",
-        "data": f"made by prepare_{kind}.py; several are joined by ':'",
+        "model": f"of configs/model/{sub}, such as exlm, mlm, exlm-lattice",
+        "size": f"of configs/pretrain/{sub}",
+        "data": f"made by prepare_{corpus}.py; several are joined by ':'",
         "save": "the folder for checkpoints and log",
     }
-    what = "text" if kind == "text" else "molecules, written as SMILES"
+    what = "text" if corpus == "text" else "molecules, written as SMILES"
     about = f"Pre-trains one model on {what}."
-    args = arguments(f"pretrain_{kind}.sh", about, names, words, add_options, REFUSED)
+    args = arguments(f"pretrain_{corpus}.sh", about, names, words, add_options, REFUSED)
     user = args.user
-    configs, batch = ("", "--batch-size") if kind == "text" else ("smiles", "--max-tokens")
+    configs, batch = ("", "--batch-size") if corpus == "text" else ("smiles", "--max-tokens")
     if "--update-freq" in user and batch not in user:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
 
@@ -85,7 +86,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.take("--total-num-update")  # fairseq's other schedules refuse it
-    set_states(kind, args, flags, least)
+    set_states(corpus, args, flags, least)
 
     workers, device_flags = devices(args)
     update = str(flags.whole(batch))
@@ -95,7 +96,7 @@ def resolve(kind: str, words: list[str]) -> Training:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
     flags = flags | device_flags | user.only(*device_flags)  # the user wins
 
-    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{kind}.py"
+    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{corpus}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
         training.note = cost_text(args.data, flags, args.card)
@@ -103,8 +104,8 @@ def resolve(kind: str, words: list[str]) -> Training:
             training.note += "\n" + USE_OF_STATES
         return training
     # molecules can be cut as text is
-    taken = (kind, "smiles") if "--sample-break-mode" in user else (kind,)
-    first, *others = (checked_vocabulary(folder, kind, taken) for folder in folders)
+    taken = (corpus, "smiles") if "--sample-break-mode" in user else (corpus,)
+    first, *others = (checked_vocabulary(folder, corpus, taken) for folder in folders)
     for other in others:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     for name in START & user.keys() if user.value("--restore-file") != LAST else ():
@@ -112,27 +113,27 @@ def resolve(kind: str, words: list[str]) -> Training:
         check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.glob("train*.*"))]
     data = [path for path in data if path.suffix in (".bin", ".idx")]
-    if kind == "text" and flags.value("--sample-break-mode") in WHOLE:
+    if corpus == "text" and flags.value("--sample-break-mode") in WHOLE:
         check_lengths([*data, *(folder / "valid.idx" for folder in folders)], flags)
     training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
     training.finished = lambda done: finished(args.save / LAST, done, flags)
     return training
 
 
-def checked_vocabulary(folder: Path, kind: str, taken: tuple[str, ...]) -> Vocabulary:
-    """Returns the vocabulary of a folder of data, made for a corpus of one of the kinds ``taken``. Raises
+def checked_vocabulary(folder: Path, corpus: str, taken: tuple[str, ...]) -> Vocabulary:
+    """Returns the vocabulary of a folder of data, made for one of the corpora ``taken``. Raises
     UserError if the folder holds other data, has got another dict.txt since it was made, or files of other
     sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     with reading(folder / "prepared.json"):
-        made = about.get("kind", kind)
+        made = about.get("corpus", corpus)
         check_sizes(folder, about)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"
     if made not in taken:
         way_out = "finetune_*.sh" if made == "fine-tuning" else f"pretrain_{made}.sh"
         way_out += ", or give --sample-break-mode none to cut it into blocks" if made == "smiles" else ""
-        raise UserError(f"{folder} holds data of {made}, not a corpus of {kind}: give it to {way_out}")
+        raise UserError(f"{folder} holds data of {made}, not a corpus of {corpus}: give it to {way_out}")
     if about.get("vocabulary", vocabulary.identity) != vocabulary.identity:
         raise UserError(f"{vocabulary.source} is not the one that {folder} was made with: prepare it again")
     return vocabulary
@@ -162,7 +163,7 @@ def check_lengths(files: list[Path], flags: Flags) -> None:
             )
 
 
-def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) -> None:
+def set_states(corpus: str, args: argparse.Namespace, flags: Flags, least: int) -> None:
     """Sets k, if it was given, and --max-positions, which counts the states or copies of a sample; each has
     ``least`` positions if a sample needs fewer (table 5's 512). Raises UserError for a k of the MLM."""
     tokens, name = flags.whole("--tokens-per-sample"), next((name for name in K if name in flags), None)
@@ -171,10 +172,10 @@ def set_states(kind: str, args: argparse.Namespace, flags: Flags, least: int) ->
     elif args.k not in (None, 1):
         raise UserError(f"--k {args.k}: the mlm has one state for each token; exlm and repeated-mlm have k")
     k = flags.whole(name) if name else 1
-    if kind == "smiles":  # as many positions for both models, to be fine-tuned on the same molecules
+    if corpus == "smiles":  # as many positions for both models, to be fine-tuned on the same molecules
         exlm = Flags.read(CONFIGS / "model" / "smiles" / "exlm.flags")
         k = max(k, exlm.whole("--ext-state-num"))
-    if kind == "smiles" or name == "--ext-state-num":
+    if corpus == "smiles" or name == "--ext-state-num":
         tokens += 1  # the </s> that ends a block cut in mid-sentence
     if "--max-positions" not in flags:
         flags.set("--max-positions", max(tokens, least) * k)
@@ -211,5 +212,5 @@ def finished(last: Path, done: int, flags: Flags) -> str:
 
 @script
 def main() -> int:
-    kind = sys.argv[1]
-    return launch(f"pretrain_{kind}.sh", partial(resolve, kind), sys.argv[2:])
+    corpus = sys.argv[1]
+    return launch(f"pretrain_{corpus}.sh", partial(resolve, corpus), sys.argv[2:])

@@ -194,13 +194,13 @@ def measure_command(settings: Namespace, measure: str, run: Run) -> str:
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     """Returns the command of a pre-training, but for the best learning rate; its row's options come last."""
-    kind, size = ("smiles" if run.of_molecules else "text"), settings.size
+    corpus, size = ("smiles" if run.of_molecules else "text"), settings.size
     size = run.size if size == "paper" and run.size else size
     data = data_of(settings, run) or f"{settings.output}/data-bin"
     save = str(Path(settings.output, STUDY, run.folder))
-    words = ["bash", f"{scripts}/pretrain_{kind}.sh", run.model, size, data, save]
+    words = ["bash", f"{scripts}/pretrain_{corpus}.sh", run.model, size, data, save]
     about = read_json(Path(data, "prepared.json")) or {}
-    if kind == "text" and about.get("kind") == "smiles":  # in blocks
+    if corpus == "text" and about.get("corpus") == "smiles":  # in blocks
         words += ["--sample-break-mode", "none"]
     words += [] if run.model == "mlm" else ["--k", str(run.k)]
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]
