@@ -68,7 +68,8 @@ def argument_parser(doc: str, **more) -> argparse.ArgumentParser:
 
 
 def _checked(convert: Callable, fits: Callable[..., bool], what: str) -> Callable[[str], Any]:
-    """Returns a type of arguments: what ``convert`` makes of a text, if it ``fits``; else it asks for ``what``."""
+    """Returns a type of arguments: what ``convert`` makes of a text, if that ``fits``; else it asks for
+    ``what``."""
 
     def checked(text: str):
         with suppress(ValueError):

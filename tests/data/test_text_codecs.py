@@ -54,15 +54,22 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     smiles = builders.smiles_folder(tmp_path / "smiles", "as-given")
     text = builders.text_folder(tmp_path / "text")
     data.mkdir()
-    for source, folder, kind in (
-        *((None, data, ["tokenizer.json"]), (None, small_gpt2, [*GPT2_FILES]), (None, tmp_path, Blanks)),
-        *(("none", data, Blanks), ([str(tokenizer_json)], tmp_path, ["tokenizer.json"])),
-        *((str(small_gpt2), data, [*GPT2_FILES]), (None, smiles, Smiles), ("smiles", text, Smiles)),
-        *(([small_gpt2 / name for name in GPT2_FILES], data, [*GPT2_FILES]), ("none", smiles, Blanks)),
+    gpt2 = list(text_codecs.GPT2_FILES)
+    for source, folder, expected in (
+        (None, data, ["tokenizer.json"]),
+        (None, small_gpt2, gpt2),
+        (None, tmp_path, Blanks),
+        ("none", data, Blanks),
+        ([str(tokenizer_json)], tmp_path, ["tokenizer.json"]),
+        (str(small_gpt2), data, gpt2),
+        ([small_gpt2 / name for name in gpt2], data, gpt2),
+        (None, smiles, Smiles),
+        ("smiles", text, Smiles),
+        ("none", smiles, Blanks),
     ):
         codec = make_codec(source, folder, symbols)
         found = [path.name for path in codec.files] if isinstance(codec, ByteBpe) else type(codec)
-        assert found == kind
+        assert found == expected
     assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
     (tmp_path / "manifest.json").write_text('{"name": "app"}')  # another program's
     assert smiles_form(tmp_path) is None
