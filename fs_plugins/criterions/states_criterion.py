@@ -119,10 +119,6 @@ def _effective_states(meters) -> float:
     """Returns 2 to the mean entropy; warns of a model whose graph gains nothing."""
     states = 2 ** float(meters["_entropy"].avg)
     if states < COLLAPSED:
-        logger.warning(
-            "the states of a mask have collapsed: %.3f effective states at this validation. Such a model "
-            "gains nothing by its graph. The model exlm-lattice of the scripts keeps states apart: "
-            "--state-graph lattice --state-embedding-scale 1",
-            states,
-        )
+        way_out = "--state-graph lattice --state-embedding-scale 1 keep states apart (exlm-lattice)"
+        logger.warning("the states of a mask have collapsed: %.3f effective states: %s", states, way_out)
     return round(states, 2)

@@ -80,8 +80,7 @@ def text_graph(
     """Returns what ``Model.graph`` does. Symbols such as ``</s>`` fill no mask."""
     if checkpoint.states is None:
         raise ValueError(
-            f"{checkpoint.path} is a vanilla masked language model (--arch {checkpoint.arch}), which has "
-            "no graph of states: give a model of exlm_* or p_roberta_ext_denselink*"
+            f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
         )
     dictionary = checkpoint.dictionary
     symbols = encode_with_masks(text, codec)

@@ -150,8 +150,7 @@ class Model:
         head = find_head(self.checkpoint)
         if head is None or not head.of_sequences:
             raise ValueError(
-                f"{self.checkpoint.path} predicts no properties: give a model that was fine-tuned for "
-                "that, by scripts/finetune_moleculenet.sh or finetune_glue.sh"
+                f"{self.checkpoint.path} predicts no properties or classes: fine-tune it for some"
             )
         return head
 
@@ -242,10 +241,7 @@ class Model:
     def _check(self, *parts: str) -> None:
         """Raises ValueError if the model's folder does not hold these parts of it."""
         if lacking := [part for part in parts if part in self.checkpoint.missing]:
-            raise ValueError(
-                f"{self.checkpoint.path} does not hold {lacking[0]}, without which no mask can be filled: "
-                "give the model as pre-trained"
-            )
+            raise ValueError(f"{self.checkpoint.path} does not hold {lacking[0]}: give the pre-trained model")
 
 
 def load(
