@@ -31,14 +31,11 @@ def test_others_are_named_with_their_first_difference(other):
         of("a b c").check(of(other, "b/dict.txt"), "do that")
 
 
-@pytest.mark.parametrize(
-    ("content", "named"),
-    [
-        (b"the 5\nthe 4 #fairseq:overwrite\n", "twice"),
-        (b"\xef\xbb\xbfthe 5\n", "byte order mark"),
-        (b"", "is empty"),
-    ],
-)
+UNREADABLE = {b"the 5\nthe 4 #fairseq:overwrite\n": "twice", b"\xef\xbb\xbfthe 5\n": "byte order mark"}
+UNREADABLE |= {b"": "is empty"}
+
+
+@pytest.mark.parametrize(("content", "named"), UNREADABLE.items(), ids=UNREADABLE.values())
 def test_a_dictionary_that_cannot_be_read(content, named, tmp_path):
     (tmp_path / "dict.txt").write_bytes(content)
     with pytest.raises(ValueError, match=f"(?s)dict.txt.*{named}"):

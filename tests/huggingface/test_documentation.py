@@ -37,9 +37,10 @@ def test_the_readmes_first_lines_and_loading(place, folders, run_outside):
     assert len(loading) == 3
     code = ["import outsider", first, f"assert vectors.shape == (1, 5, 192) and {aspirin}"]
     code += [*loading, "assert outputs.links.shape == (1, 9, 9)"]
+    code += ["inputs = tokenizer(['I am <mask> .'], return_tensors='pt')"]
     for folder in map(str, folders.values()):
         code += [f"model = AutoModelForMaskedLM.from_pretrained({folder!r}, trust_remote_code=True)"]
-        code += ["assert model(**tokenizer(['I am <mask> .'], return_tensors='pt')).logits.isfinite().any()"]
+        code += ["assert model(**inputs, labels=inputs['input_ids']).loss > 1"]
     run_outside(place, "-c", "\n".join(code))
 
 
