@@ -11,7 +11,7 @@ import signal
 import time
 import warnings
 import zipfile
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -76,32 +76,15 @@ def test_the_classes_that_a_checkpoint_may_hold():
     assert {one.__name__ for one in classes} == {*plain.split(), *sent.split()}
 
 
-class Trainer:
-    """Records the checkpoint that fairseq asks it for, and has none."""
-
-    cfg = argparse.Namespace(model=None)
-
-    def __init__(self, checkpoint_suffix=""):
-        self.checkpoint_suffix = checkpoint_suffix
-
-    def load_checkpoint(self, path, *args, **kwargs):
-        self.asked = path
-
-    def get_train_iterator(self, **kwargs):
-        return argparse.Namespace(**kwargs)
-
-    def lr_step(self, epoch):
-        pass
-
-
 def asked_for(save_dir, restore_file="checkpoint_last.pt", start=None, once=None, suffix=""):
     """Returns the checkpoint that a run with these flags asks for."""
-    trainer, start, once = Trainer(suffix), start and str(start), once and str(once)
+    start, once = start and str(start), once and str(once)
     flags = CheckpointConfig(
         save_dir=str(save_dir), restore_file=str(restore_file), finetune_from_model=start, continue_once=once
     )
+    trainer = MagicMock(checkpoint_suffix=suffix, **{"load_checkpoint.return_value": None})
     checkpoint_utils.load_checkpoint(flags, trainer)
-    return trainer.asked
+    return trainer.load_checkpoint.call_args.args[0]
 
 
 def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
@@ -125,41 +108,32 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
 def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
     saved = argparse.Namespace(arch="exlm_base", ext_state_num=2, sparse_dag=False, dropout=0.1)
     path = save(tmp_path, args=saved) if older else save(tmp_path, cfg={"model": saved})
-    trainer = Trainer()
-    trainer.load_checkpoint = lambda file, *args, **kwargs: read(file) and None
+    trainer = MagicMock(checkpoint_suffix="")
+    trainer.load_checkpoint.side_effect = lambda file, *args, **kwargs: read(file) and None
     flags = CheckpointConfig(save_dir=str(tmp_path), restore_file=str(path))
-
     for k, warned in ((2, []), (4, ["--ext-state-num 2"])):
         own = {"ext_state_num": k, "dropout": 0.0, "encoder_normalize_before": True}
-        trainer.cfg = argparse.Namespace(model=argparse.Namespace(sparse_dag=False, **own))
+        trainer.cfg.model = argparse.Namespace(sparse_dag=False, **own)
         checkpoint_utils.load_checkpoint(flags, trainer)
         read(path)  # not to train it
         assert re.findall("--[a-z-]+ [0-9]", caplog.text) == warned
 
 
-class Saved(Trainer):
-    """Has a state that fairseq saves, in which each tensor holds the number of the update."""
+def save_after(updates, folder):
+    """As fairseq-train does after that update, whose score is the best; tensors hold the update's number."""
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another run
 
-    data_parallel_rank, should_save_checkpoint_on_current_rank = 0, True
-    task = consolidate_optimizer = staticmethod(lambda: None)
-
-    cfg = argparse.Namespace(optimization=argparse.Namespace(max_update=0))  # it goes on
-
-    def save_checkpoint(self, path, extra_state):
-        model = {str(i): torch.full((3000,), self.updates) for i in range(3)}
+    def save_state(path, extra_state):
+        model = {str(i): torch.full((3000,), updates) for i in range(3)}
         checkpoint_utils.torch_persistent_save({"model": model, "extra_state": extra_state}, path)
 
-    def get_num_updates(self):
-        return self.updates
-
-    end_of_epoch, state_dict, epoch = staticmethod(lambda: False), staticmethod(dict), 1
-
-    def save(self, folder, updates):
-        """As fairseq-train does after that update, whose score is the best."""
-        vars(checkpoint_utils.save_checkpoint).pop("best", None)  # of another run
-        self.updates, keep = updates, {"keep_interval_updates": 1, "keep_best_checkpoints": 1}
-        flags = CheckpointConfig(save_dir=str(folder), save_interval_updates=1, **keep)
-        checkpoint_utils.save_checkpoint(flags, self, self, 1 / updates)
+    trainer, iterator = MagicMock(data_parallel_rank=0, checkpoint_suffix=""), MagicMock(epoch=1)
+    trainer.save_checkpoint, trainer.get_num_updates.return_value = save_state, updates
+    trainer.cfg.optimization.max_update = 0  # it goes on
+    iterator.end_of_epoch.return_value, iterator.state_dict.return_value = False, {}
+    keep = {"save_interval_updates": 1, "keep_interval_updates": 1, "keep_best_checkpoints": 1}
+    flags = CheckpointConfig(save_dir=str(folder), **keep)
+    checkpoint_utils.save_checkpoint(flags, trainer, iterator, 1 / updates)
 
 
 def updates_in(folder) -> dict[str, int]:
@@ -171,7 +145,7 @@ def updates_in(folder) -> dict[str, int]:
 def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "PAUSE", 0)
     folder, names = tmp_path / "save", []
-    for at, error in at_each_write(folder, lambda at: Saved().save(folder, at)):
+    for at, error in at_each_write(folder, lambda at: save_after(at, folder)):
         assert error is None  # it was tried again
         names.append({path.name for path in folder.iterdir()})
         assert names[-1] == set(updates_in(folder)) and set(updates_in(folder).values()) == {at}
@@ -180,12 +154,12 @@ def test_a_disk_that_is_full_for_a_moment(tmp_path, monkeypatch):
 
 def test_a_disk_that_stays_full(tmp_path, monkeypatch):
     monkeypatch.setattr(saving, "PAUSE", 0)
-    Saved().save(tmp_path, 1)
+    save_after(1, tmp_path)
     before = updates_in(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", Mock(side_effect=OSError(errno.EDQUOT, "Disk quota exceeded")))
         with pytest.raises(OSError, match="quota"):
-            Saved().save(tmp_path, 2)
+            save_after(2, tmp_path)
     assert updates_in(tmp_path) == before and len(list(tmp_path.iterdir())) == 4
 
 
@@ -194,7 +168,7 @@ def test_kills_leave_a_whole_checkpoint(tmp_path):
     for first in range(100, 2100, 100):
         if not (child := os.fork()):
             for updates in itertools.count(first):
-                Saved().save(tmp_path, updates)
+                save_after(updates, tmp_path)
                 if updates == first:
                     os.write(tell, b"1")
         os.read(ready, 1)

@@ -1,10 +1,11 @@
 """The code of README and docs/huggingface.md, run as it stands."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
+
+from tests.support import builders
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "huggingface.md").read_text(encoding="utf-8")
@@ -18,18 +19,15 @@ def blocks(text: str, title: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def place(folders, checkpoints, corpus, tmp_path_factory) -> Path:
+def place(folders, tmp_path_factory) -> Path:
     """A working directory with the folders that the documentation names."""
     place = tmp_path_factory.mktemp("place")
-    shutil.copytree(folders["exlm"], place / "exported" / "exlm")
+    (place / "exported").symlink_to(folders["exlm"].parent)
     (place / "pretrained").symlink_to(ROOT / "pretrained")
-    shutil.copytree(corpus, place / "data-bin" / "text")
-    (place / "checkpoints" / "exlm").mkdir(parents=True)
-    shutil.copy(checkpoints["exlm"], place / "checkpoints" / "exlm" / "checkpoint_last.pt")
     return place
 
 
-def test_the_readmes_first_lines_and_loading(place, folders, run_outside):
+def test_the_readmes_first_lines_and_loading(place, run_outside):
     """All in one process, as one reads it; there, too, a model of each kind."""
     [first] = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "Try a trained model")
     aspirin = 'fill("CC(=O)Oc1ccccc1C(=<mask>)O")[0]["sequence"] == "CC(=O)Oc1ccccc1C(=O)O"'
@@ -38,8 +36,8 @@ def test_the_readmes_first_lines_and_loading(place, folders, run_outside):
     code = ["import outsider", first, f"assert vectors.shape == (1, 5, 192) and {aspirin}"]
     code += [*loading, "assert outputs.links.shape == (1, 9, 9)"]
     code += ["inputs = tokenizer(['I am <mask> .'], return_tensors='pt')"]
-    for folder in map(str, folders.values()):
-        code += [f"model = AutoModelForMaskedLM.from_pretrained({folder!r}, trust_remote_code=True)"]
+    for kind in builders.KINDS:
+        code += [f"model = AutoModelForMaskedLM.from_pretrained('exported/{kind}', trust_remote_code=True)"]
         code += ["assert model(**inputs, labels=inputs['input_ids']).loss > 1"]
     run_outside(place, "-c", "\n".join(code))
 
