@@ -25,8 +25,7 @@ def decodings(words, links, count=None) -> dict[tuple, float]:
     """(path, words) -> its probability, of all of the graph or of those of ``count`` words."""
     n, result = len(words), {}
     for m in range(2, n + 1) if count is None else [count + 2]:
-        for path in oracles.paths(n, m):
-            transition = sum(float(links[u, v]) for u, v in itertools.pairwise(path))
+        for transition, path in oracles.path_scores(torch.zeros(m, n), links, n, m):
             if transition == -math.inf:
                 continue
             for inner in itertools.product(range(V), repeat=m - 2):
@@ -77,10 +76,9 @@ def test_visits_and_lengths_are_those_of_the_paths(dead_end):
     decoder = GraphDecoder(torch.zeros(L, V), links, BOS, EOS)
     visits, lengths = torch.zeros(L, dtype=torch.float64), Counter()
     for m in range(2, L + 1):
-        for path in oracles.paths(L, m):
-            prob = math.exp(sum(float(links[u, v]) for u, v in itertools.pairwise(path)))
-            visits[list(path)] += prob
-            lengths[m] += prob
+        for score, path in oracles.path_scores(torch.zeros(m, L), links, L, m):
+            visits[list(path)] += math.exp(score)
+            lengths[m] += math.exp(score)
     reach = sum(lengths.values())  # below 1 where nodes have no way on
     assert (reach < 0.999) == dead_end
     torch.testing.assert_close(decoder.visits(), visits / reach)
