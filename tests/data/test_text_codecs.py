@@ -7,7 +7,7 @@ import pytest
 import train_bpe
 
 from fs_plugins.data import text_codecs
-from fs_plugins.data.text_codecs import GPT2_FILES, Blanks, ByteBpe, Smiles, make_codec, smiles_form
+from fs_plugins.data.text_codecs import Blanks, ByteBpe, Smiles, make_codec, smiles_form
 from tests.support import builders
 
 LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
