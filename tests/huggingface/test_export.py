@@ -20,7 +20,6 @@ from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
-from tests.support.builders import DAG
 
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
@@ -146,7 +145,7 @@ def test_the_authors_checkpoint(record, load, tmp_path):
     """As their release saves it: flags in ``args``, and none of this package's own."""
     recorded = case(record, "dag")
     flags = {**flags_of(recorded), "arch": "p_roberta_ext_denselink_base"}
-    args = argparse.Namespace(**flags, task="masked_lm", criterion=DAG, data=str(tmp_path))
+    args = argparse.Namespace(**flags, task="masked_lm", criterion=builders.DAG, data=str(tmp_path))
     builders.write_dictionary(tmp_path, record["symbols"][4:])
     history = [{"num_updates": 1, "lr_scheduler_state": {}, "optimizer_name": "adam"}]
     saved = {"args": args, "model": recorded["state"], "optimizer_history": history, "extra_state": {}}

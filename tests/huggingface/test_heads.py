@@ -13,7 +13,6 @@ from fs_plugins.huggingface.restore import restore, save
 from fs_plugins.inference import load as load_model
 from tests.huggingface.test_export import GLUE, molecule_checkpoint
 from tests.support import builders
-from tests.support.builders import TEXTS
 from tests.support.molecules import read_csv
 
 SMILES = ["CCO", "CC(N)=O", "C", "OC", "CCCCN", "NCC(=O)O"]
@@ -59,7 +58,7 @@ def by_pipeline(transformers, folder, texts) -> tuple[list[str], np.ndarray]:
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("kind", ["text", "molecules"])
 def test_a_head_of_transformers(head, kind, folders, save_checkpoint, transformers, trained, tmp_path):
-    texts, start = TEXTS[:6], folders["exlm"]
+    texts, start = builders.TEXTS[:6], folders["exlm"]
     if kind == "molecules":
         path = save_checkpoint("exlm_base", symbols=builders.dictionary(builders.ATOMS), data=tmp_path)
         builders.write_dictionary(tmp_path, builders.ATOMS)

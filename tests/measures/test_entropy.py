@@ -9,7 +9,6 @@ from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.measures.entropy import _masked_task, corpus_entropy, exlm_entropy
 from tests import oracles
 from tests.support import builders
-from tests.support.builders import TEXTS
 
 EXLM = {"ext_state_num": 2, "spread": 2.0}
 REPEATED = {"repeat_times": 2, "mask_prob": 0.8, "spread": 2.0}
@@ -54,7 +53,7 @@ def batch_of(loaded) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     dataset = task.dataset("valid")
     batch = dataset.collater([dataset[i] for i in range(len(dataset))])
     tokens, target = batch["net_input"]["src_tokens"], batch["target"]
-    assert len(target) == 4 * len(TEXTS)
+    assert len(target) == 4 * len(builders.TEXTS)
     assert torch.equal(tokens == loaded.dictionary.index("<mask>"), target != loaded.dictionary.pad())
     return tokens, target, target > loaded.dictionary.unk()
 
@@ -119,4 +118,4 @@ def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
     assert one.sentences == other.sentences == 7 and one != other
     everything = {"mask_prob": 1 - 1e-9, "max_sentences": 7}  # all words of other sentences, which seeds draw
     assert len({corpus_entropy(loaded, **everything, seed=s)["entropy"].tokens for s in range(1, 6)}) > 1
-    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(TEXTS)
+    assert corpus_entropy(loaded, split="train")["entropy"].sentences > 4 * len(builders.TEXTS)
