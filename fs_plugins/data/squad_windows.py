@@ -83,8 +83,9 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
             answer = question.answers[0]
             span = answer_tokens(split.context_offsets[question.context], answer.text, answer.start)
         unknown = bool(question.answers) and span is None
-        total, begin, found = len(split.context_tokens[question.context]), 0, False
-        while True:
+        total, step = len(split.context_tokens[question.context]), min(sizes.stride, room)
+        found = False
+        for begin in range(0, max(total - room, 0) + step, step):
             end = min(begin + room, total)
             label = (NO_LABEL, NO_LABEL) if unknown else (0, 0)
             if span is not None and begin <= span[0] and span[1] < end:
@@ -92,9 +93,6 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
                 label = tuple(n + 3 + token - begin for token in span)
             rows.append((i, begin, end))
             labels.append(label)
-            if end == total:
-                break
-            begin += min(sizes.stride, room)
         if span is not None and not found:
             outside.append(question.id)
     question, begin, end = np.array(rows, dtype=np.int64).T

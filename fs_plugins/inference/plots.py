@@ -24,7 +24,7 @@ def transition_heatmap(graph: TextGraph) -> Figure:
     """Draws the transition matrix E(u, v), rows u and columns v, each state named by its most probable
     tokens."""
     states = shown_states(graph)
-    n, missing = len(states), len(graph.states) - len(states)
+    n = len(states)
     matrix = [[graph.transitions[u.index][v.index] or float("nan") for v in states] for u in states]
     side = max(0.5 * n, 4.0)  # inches
     dpi = min(130, LARGEST / (side + 3.7))
@@ -46,11 +46,9 @@ def transition_heatmap(graph: TextGraph) -> Figure:
             axes.axhline(i - 0.5, color="#808080", linewidth=0.8)
             axes.axvline(i - 0.5, color="#808080", linewidth=0.8)
     figure.colorbar(image, shrink=0.6, ticks=[0, 0.05, 0.2, 0.5, 1], format=PercentFormatter(1, 0))
-    note = "transition probabilities in %, from 1%; grey: no edge; " + (
-        f"{missing} states of <s> and </s> that a path visits with less than {LEAST_VISIT:.0%} left out"
-        if missing
-        else f"all {n} states"
-    )
+    note = f"transition probabilities in %, from 1%; grey: no edge; {n} of {len(graph.states)} states"
+    if n < len(graph.states):
+        note += f": without those of <s> and </s> that a path visits with less than {LEAST_VISIT:.0%}"
     figure.suptitle(graph.text, x=0.02, ha="left", fontsize=12, parse_math=False)
     axes.set_title(note, loc="left", fontsize=8, color="#505050")
     return figure
