@@ -9,7 +9,7 @@ import torch
 from fairseq.data import RawLabelDataset
 from torch import Tensor
 
-from fs_plugins.data.outputs import CLASSES, LABELS, REGRESSION, Outputs
+from fs_plugins.data.outputs import CLASSES, FIELDS, LABELS, REGRESSION, Outputs
 from fs_plugins.files import reading
 
 FILE = "molecules.json"
@@ -57,15 +57,9 @@ class PropertyInfo:
         """Returns the inverse of ``to_dict``; other keys are left aside. Raises ValueError for a missing
         value or one of another type, and as the class does."""
         with reading("the properties' description"):
-            return cls(
-                kind=state["kind"],
-                names=tuple(map(str, state["names"])),
-                mean=tuple(map(float, state["mean"])),
-                std=tuple(map(float, state["std"])),
-                canonical=bool(state["canonical"]),
-                allow_valence=bool(state["allow_valence"]),
-                classes=tuple(map(str, state.get("classes") or ())),
-            )
+            lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
+            read = {name: bool(state[name]) for name in ("canonical", "allow_valence")}
+            return cls(state["kind"], **lists, **read, classes=tuple(map(str, state.get("classes") or ())))
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
