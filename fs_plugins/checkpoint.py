@@ -113,15 +113,14 @@ def load_checkpoint(
     path = Path(path)
     state, cfg = read_state(path)
     dictionary, folder = _dictionary(path, cfg, state.get("task_state") or {}, data)
+    cfg.model.load_checkpoint_heads = True
     model = untrained_model(cfg, dictionary)
     logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
     return trained(path, model, state, cfg, dictionary, device, data=folder)
 
 
 def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
-    """Returns a new model of these flags, which takes the heads of a state too; the state of the random
-    numbers stays as it is."""
-    cfg.model.load_checkpoint_heads = True
+    """Returns a new model of these flags; the state of the random numbers stays as it is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

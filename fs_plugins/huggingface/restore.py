@@ -77,7 +77,11 @@ def restore(
     for kept in state["task_state"].values():
         kept["symbols"] = list(dictionary.symbols)
     with reading(folder / "config.json"):
-        model = untrained_model(cfg, dictionary)
+        model, head = untrained_model(cfg, dictionary), head_of(config)
+    if head is not None and head.of_sequences:
+        model.register_classification_head(head.name, num_classes=len(state["outputs"]["names"]))
+    elif head is not None:
+        model.register_token_head(head.name, 2)
     own, held = model.state_dict(), state["model"]
     missing = [name for name in own if name not in held and not name.endswith(weights.COMPUTED)]
     if lost := weights.incomplete_parts(missing, held):

@@ -73,7 +73,13 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
     assert "does not hold encoder.gate_linear" in caplog.text and "encoder.lm_head" in caplog.text
     torch.testing.assert_close(head_scores(back, "glue"), head_scores(path, "glue"))
     assert load_checkpoint(back).task == "glue"
-    config = tmp_path / "export/config.json"
+    file, config = tmp_path / "export/model.safetensors", tmp_path / "export/config.json"
+    tensors = safetensors.torch.load_file(file)
+    part = {name: tensor for name, tensor in tensors.items() if name != "classifier.dense.bias"}
+    safetensors.torch.save_file(part, file)
+    with pytest.raises(ValueError, match="lacks classification_heads.glue.dense.bias"):
+        restore(tmp_path / "export")
+    safetensors.torch.save_file(tensors, file)
     about = json.loads(config.read_text())
     for names in ({"2": "c", "0": "a", "1": "b"}, {"0": "a"}, {"0": "a", "1": "a", "2": "b"}):
         config.write_text(json.dumps({**about, "id2label": names}))
