@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import prepare_glue
-import prepare_text
 import pytest
 from lib.command_line import Flags
 from scipy.stats import pearsonr, spearmanr
@@ -14,28 +13,20 @@ from sklearn.metrics import accuracy_score
 
 from fs_plugins.huggingface.export import export
 from tests.integration import commands
-from tests.support import pages
-from tests.support.builders import write_gpt2
-from tests.support.glue import glue_files, pretraining_text
+from tests.support import builders, pages
+from tests.support.glue import glue_files
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """glue-bin and a pre-trained checkpoint, both made by the scripts."""
     place = tmp_path_factory.mktemp("glue")
-    data, bpe = place / "data-bin", write_gpt2(place / "bpe", [("t", "h"), ("th", "e"), ("i", "n")])
-    flags = [data, "--train", pretraining_text(place), "--layout", "paragraphs", "--bpe", bpe]
-    flags += ["--workers", 1, "--valid-share", 0.2]
-    assert prepare_text.main(list(map(str, flags))) == 0
+    data = builders.text_folder(place / "data-bin")
     glue_files(place / "glue")
     assert prepare_glue.main(list(map(str, [place / "glue", place / "bin", "--data", data]))) == 0
     flags = ("--ext-state-num", 2, "--max-positions", 130, "--max-update", 20)
     commands.train(*commands.pretraining(data, place / "pretrained", *flags))
     return place
-
-
-def arguments(place, task: str, save: str, *flags) -> list:
-    return [task, place / "pretrained/checkpoint_last.pt", place / "bin", place / save, "--cpu", *flags]
 
 
 @pytest.fixture
@@ -44,7 +35,8 @@ def finetune(place, capsys, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     def call(task: str, save: str, *flags) -> str:
-        said = pages.run("finetune_glue", *arguments(place, task, save, *flags))
+        model = place / "pretrained/checkpoint_last.pt"
+        said = pages.run("finetune_glue", task, model, place / "bin", place / save, "--cpu", *flags)
         return said + capsys.readouterr().out
 
     return call
@@ -58,10 +50,9 @@ LEARN = ("--lr", "3e-3", "--batch-size", "16", "--max-epoch", "4")
 
 
 @pytest.mark.slow
-def test_classes_scored_and_submitted(place):
-    """In bash."""
-    words = arguments(place, "SST-2", "sst", *LEARN, "--test", "--seed", 2)
-    shown = pages.in_bash("finetune_glue", *words)
+def test_classes_scored_and_submitted(place, finetune):
+    flags = (*LEARN, "--test", "--seed", 2)
+    shown = finetune("SST-2", "sst", *flags)
     result = json.loads((place / "sst/result.json").read_text())
     found = table(place / "sst/predictions/valid.tsv")
     assert found["label"].tolist() == table(place / "glue/SST-2/dev.tsv")["label"].tolist()
@@ -79,7 +70,7 @@ def test_classes_scored_and_submitted(place):
     assert [path.name for path in (place / "sst").glob("*.pt")] == ["checkpoint_best.pt"]
     exported = export(place / "sst/checkpoint_best.pt", place / "exported")  # with the BPE beside the data
     assert json.loads((exported / "tokenizer.json").read_text())["model"]["type"] == "BPE"
-    assert "finished before" in pages.in_bash("finetune_glue", *words)
+    assert "finished before" in finetune("SST-2", "sst", *flags)
 
 
 @pytest.mark.slow

@@ -11,42 +11,15 @@ import torch
 from tests.integration import commands
 from tests.integration.commands import pretraining, train
 
-# The command in the README of the authors' release.
-AUTHORS_COMMAND = """
-fairseq-train $datapath --user-dir fs_plugins --save-dir "${savepath}"
-    --task masked_lm --criterion nat_dag_loss_mlm --arch p_roberta_ext_denselink_base
-    --max-positions 2048 --encoder-normalize-before --ext-state-num 4
-    --mask-prob 0.15 --leave-unmasked-prob 0 --random-token-prob 0
-    --sample-break-mode none --tokens-per-sample 128
-    --optimizer adam --adam-betas '(0.9,0.98)' --adam-eps 1e-6 --clip-norm 0.0
-    --lr-scheduler polynomial_decay --lr 2e-3 --batch-size 64 --update-freq 32
-    --warmup-updates 1380 --total-num-update 23000 --max-update 23000
-    --dropout 0.1 --attention-dropout 0.1 --weight-decay 0.01
-    --fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50
-    --keep-interval-updates 100 --save-interval-updates 5000 --validate-interval-updates 5000
-    --no-epoch-checkpoints --save-interval 99999999 --validate-interval 99999999
-    --num-workers 8 --seed 1 --log-format simple --log-interval 10
-    --tensorboard-logdir "${savepath}/tsb"
-"""
-
-
-def authors_flags(**replaced) -> list[str]:
-    """The words of the authors' command after its name; ``replaced`` has other values for flags of it."""
-    words = shlex.split(AUTHORS_COMMAND)[1:]
-    for name, value in replaced.items():
-        words[words.index("--" + name.replace("_", "-")) + 1] = str(value)
-    return words
-
 
 def test_the_authors_command_learns(corpus, tmp_path):
-    """On a CPU, with a smaller model and batch and 40 updates; TensorBoard gets the log."""
-    places = {"user_dir": commands.PLUGIN, "save_dir": tmp_path, "tensorboard_logdir": tmp_path / "tsb"}
-    sizes = {"tokens_per_sample": 32, "batch_size": 8, "update_freq": 1, "warmup_updates": 10}
-    log = {"num_workers": 0, "log_format": "json", "log_interval": 1}
-    flags = authors_flags(max_update=40, **places, **sizes, **log)
-    flags[flags.index("--fp16")] = "--cpu"
-    flags[0] = corpus
-    run = train(*flags, *commands.TINY_MODEL)
+    """As docs/architectures.md has it for a CPU, with a smaller model and batch and 40 updates."""
+    page = (commands.ROOT / "docs" / "architectures.md").read_text().split("## The authors' command")[1]
+    command = re.search("^fairseq-train (.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+    flags = shlex.split(command.replace("\\\n", "").replace("--fp16 ", "--cpu "))[1:]
+    flags += ["--user-dir", commands.PLUGIN, "--save-dir", tmp_path, "--tensorboard-logdir", tmp_path / "tsb"]
+    flags += ["--tokens-per-sample", 32, "--batch-size", 8, "--update-freq", 1, "--warmup-updates", 10]
+    run = train(corpus, *flags, *commands.TINY_MODEL, *commands.QUIET, "--max-update", 40)
 
     losses = run.values("loss")
     assert len(losses) == 40 and all(map(math.isfinite, losses))

@@ -125,7 +125,6 @@ def test_what_is_refused(checkpoint, data, tmp_path, refused):
     (other / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
     of_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
     for words, named in (
-        ((model, data, "--split", "test"), "test"),
         ((checkpoint({**GLUE, "num_classes": 2}), data), "2 classes"),
         ((model, other), "3 classes"),
         ((of_rte, shutil.copytree(data, tmp_path / "QQP-bin")), "fine-tuned on RTE: "),

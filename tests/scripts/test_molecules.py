@@ -79,6 +79,7 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     call("embed", path, stream)  # beside the molecules
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
+    assert "no properties" in refused(script.main, "predict", path, stream, "--device", "cpu")
 
 
 def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path):
@@ -174,12 +175,3 @@ def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
         call("predict", start, smiles, "--overwrite")
         again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=names)
         np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)
-
-
-def test_what_is_refused(checkpoint, tmp_path, refused):
-    model = checkpoint("mlm_tiny")
-    good, bad = (write_file(tmp_path / f"{text}.txt", f"{text}\n") for text in ("CCO", "ethanol"))
-    assert "predicts no properties" in refused(script.main, "predict", model, good, "--device", "cpu")
-    assert not list(tmp_path.glob("CCO.*[!t]"))
-    said = refused(script.main, "embed", model, bad, "--device", "cpu")
-    assert "ethanol.npy.remarks.tsv" in said  # has the reasons

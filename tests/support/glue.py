@@ -113,14 +113,6 @@ def phrase(rng: random.Random, words: list[str]) -> str:
     return " ".join(rng.choice(words) for _ in range(rng.randint(3, 8)))
 
 
-def pretraining_text(place: Path) -> Path:
-    """PLACE/text.txt: 60 documents of four phrases."""
-    rng = random.Random(6)
-    text = "\n\n".join("\n".join(phrase(rng, WORDS) for _ in range(4)) for _ in range(60))
-    (place / "text.txt").write_text(text + "\n")
-    return place / "text.txt"
-
-
 def glue_files(folder: Path) -> None:
     """SST-2, MNLI and STS-B whose labels follow from the words."""
     rng = random.Random(5)

@@ -100,11 +100,7 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
         np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
-    text = {
-        "dictionary": Vocabulary.of(symbols.symbols, folder).identity,
-        **info.to_dict(),
-        **state,
-    }
+    text = {"dictionary": Vocabulary.of(symbols.symbols, folder).identity, **info.to_dict(), **state}
     (folder / FILE).write_text(json.dumps(text))
     return folder
 

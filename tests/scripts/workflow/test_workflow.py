@@ -41,11 +41,6 @@ def test_the_commands_of_the_study(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_target_lacks_is_said_in_one_line(tmp_path):
-    shown = fail(tmp_path, "table3", "-n", "--config", "output=out")
-    assert "\ntable3 needs glue=FOLDER" in shown and "InputFunctionException" not in shown
-
-
 @pytest.mark.slow
 def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):

@@ -31,11 +31,6 @@ AWKWARD = [
 
 
 @pytest.fixture
-def small(tmp_path):
-    return write_gpt2(tmp_path / "bpe", [("t", "h"), ("th", "e"), ("Ġ", "the"), ("i", "n"), ("Ġ", "in")])
-
-
-@pytest.fixture
 def hugging_face(tmp_path):
     tokenizer = train_bpe.train_tokenizer(["the thin thing in the inn"] * 9, 300)
     tokenizer.add_special_tokens(["<s>", "<mask>"])
@@ -52,9 +47,9 @@ def encoder_of(folder, path):
     return encoder, Dictionary.load(str(path))
 
 
-def test_same_ids_as_fairseq_on_random_text(small, tmp_path):
-    encoder, dictionary = encoder_of(small, tmp_path / "dict.txt")
-    oracle = get_encoder(str(small / "encoder.json"), str(small / "vocab.bpe"))
+def test_same_ids_as_fairseq_on_random_text(bpe, tmp_path):
+    encoder, dictionary = encoder_of(bpe, tmp_path / "dict.txt")
+    oracle = get_encoder(str(bpe / "encoder.json"), str(bpe / "vocab.bpe"))
     rng = random.Random(4)
     texts = ["".join(rng.choice("thein  '\n3é東") for _ in range(rng.randrange(40))) for _ in range(300)]
     assert len(dictionary) % 8 == 0
@@ -80,9 +75,9 @@ def test_made_up_words_are_new(tmp_path):
     assert len({*words}) == len(words) and (len(words) + 4) % 8 == 0
 
 
-def test_a_bpe_of_another_model(small, tmp_path):
+def test_a_bpe_of_another_model(bpe, tmp_path):
     path, other = tmp_path / "dict.txt", write_gpt2(tmp_path / "other", [("q", "u")])
-    path.write_text(dictionary_of(read_bpe(small)), encoding="utf-8")
+    path.write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
     with pytest.raises(UserError, match="line 258: '257' .*encoder.json and"):
         TextEncoder(read_bpe(other), path)
 

@@ -36,6 +36,7 @@ def test_command_is_as_recorded(name, toy_inputs, monkeypatch):
     for short, place in places.items():
         found = {flag: value.replace(place, short) for flag, value in found.items()}
     assert program == "fairseq-train" and found.pop("--save-dir") == "{save}"
+    assert not (toy_inputs / "save").exists()  # nothing is trained
     if os.environ.get("EXLM_RECORD"):
         table = pd.read_csv(STORED, index_col="flag", dtype=str, keep_default_na=False)
         table = table.reindex([*table.index, *sorted(found.keys() - {*table.index})])

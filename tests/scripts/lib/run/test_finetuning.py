@@ -1,6 +1,5 @@
 """Fine-tuning on GLUE, SQuAD and molecules: schedules, positions, where it starts, what is refused."""
 
-import json
 import shutil
 import warnings
 
@@ -10,7 +9,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib import files
 from lib.command_line import UserError
 from lib.run.checkpoints import read_checkpoint
-from lib.run.finetuning import check_mnli, files_of, finished
+from lib.run.finetuning import check_mnli, files_of
 
 from fs_plugins.data.squad import Answer
 from fs_plugins.fairseq_patches import messages
@@ -165,12 +164,3 @@ def test_what_may_change_when_a_run_is_resumed(ask, toy_inputs, tmp_path):
     assert made("--init-from", mnli)[1] == {**inputs, "init_from": files.sha256(mnli)}
     shards = [builders.write_file(tmp_path / f"model-{i}.safetensors", "") for i in (1, 2)]
     assert files_of(tmp_path) == [tmp_path / "config.json", *shards]
-
-
-def test_a_finished_run(tmp_path):
-    assert finished(tmp_path / "result.json") == ""
-    result = {"metric": "accuracy", "metrics": {"valid": {"accuracy": 0.5}}}
-    (tmp_path / "result.json").write_text(json.dumps(result))
-    said = finished(tmp_path / "result.json")
-    assert "finished before" in said and "valid accuracy 0.5" in said
-    assert f"its checkpoints were dropped: to train it again, remove {tmp_path}/result.json" in said

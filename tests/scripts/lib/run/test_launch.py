@@ -19,7 +19,7 @@ from lib.run import launch
 from lib.run.supervise import supervise
 
 from fs_plugins.metrics.properties import METRICS, SCALED
-from tests.support import launched, pages
+from tests.support import launched
 from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
@@ -156,14 +156,3 @@ def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{tmp_path}/dict.txt" in done.stderr and not (tmp_path / "s").exists()
-
-
-def test_help_cost_and_command(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        pages.resolve("pretrain_text", "--help")
-    assert capsys.readouterr().out.startswith("usage: pretrain_text.sh ")
-    words = ("exlm", "base", tmp_path / "my data", tmp_path / "s", "--gpus", 2, "--print")
-    *cost, command = pages.run("pretrain_text", *words).splitlines()
-    assert cost[0] == "parameters        128,258,661" and any("H100" in line for line in cost)
-    assert command.startswith("fairseq-train ") and f"'{tmp_path}/my data'" in command
-    assert "--fp16 " in command and not (tmp_path / "s").exists()  # also where there is no GPU

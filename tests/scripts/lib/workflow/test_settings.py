@@ -31,8 +31,6 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"output": None}, "output="),
-        ({"sede": 1}, "unrecognized arguments: --sede=1"),
         ({"flags": "--arch x --bf16"}, "flags: --arch "),
         ({"flags": "--expand-from-layer 1"}, "flags: --expand-from-layer "),
         ({"rates": "1e-3,2e-3", "seeds": "1,2", "flags": "--lr 1"}, "flags: --lr "),
