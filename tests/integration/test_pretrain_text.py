@@ -1,8 +1,7 @@
-"""scripts/pretrain_text.sh trains; on two processes as on one that takes twice the steps an update."""
+"""scripts/pretrain_text.sh trains on prepared text; a finished run is not repeated."""
 
 import random
 import re
-import sys
 
 import prepare_text
 import pytest
@@ -18,12 +17,6 @@ from fs_plugins.inference import load
 from tests.integration import commands
 from tests.support import pages
 from tests.support.builders import write_gpt2
-
-SCRIPT = commands.ROOT / "scripts" / "pretrain_text.sh"
-# of a batch of 16 sentences; without dropout, whose random numbers are each process's own
-SMALL = ["--updates", "12", "--batch-size", "8", "--tokens-per-sample", "32", "--dropout", "0"]
-SMALL += ["--attention-dropout", "0", "--max-positions", "136", "--encoder-layers", "1", "--seed", "3"]
-SMALL += ["--warmup-updates", "2", "--lr", "1e-2", "--validate-interval-updates", "12"]
 
 
 def test_prepared_text_trains_in_every_sample_break_mode(tmp_path):
@@ -50,7 +43,7 @@ def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_
     last = folder / "checkpoint_last.pt"
 
     def pretrain(*flags) -> str:
-        return pages.run("pretrain_text", "exlm", "smoke", corpus, folder, "--cpu", *SMALL, *flags)
+        return pages.run("pretrain_text", "exlm", "smoke", corpus, folder, "--cpu", *flags)
 
     pretrain("--max-update", 1)
     written = last.read_bytes()
@@ -61,25 +54,6 @@ def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_
     log = (folder / "train.log").read_text()
     assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"]
     assert updates_of(last) == 2
-
-
-@pytest.mark.slow
-def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
-    """In bash, as torchrun would start them."""
-    command = ["bash", str(SCRIPT), "exlm", "smoke", str(corpus), str(tmp_path / "two"), "--cpu", *SMALL]
-    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(commands.free_port())}
-    shared |= {"GLOO_SOCKET_IFNAME": "lo", "EXLM_PYTHON": sys.executable}
-    processes = [
-        commands.start_process([*command, "--update-freq", "1"], RANK=rank, LOCAL_RANK=rank, **shared)
-        for rank in ("0", "1")
-    ]
-    two, _ = commands.finish(*processes)
-    pages.run("pretrain_text", "exlm", "smoke", corpus, tmp_path / "one", "--cpu", *SMALL, "--update-freq", 2)
-    one = commands.parse((tmp_path / "one" / "train.log").read_text())
-    first, last = two.values("loss")[0], two.values("loss", "valid")[-1]
-    assert last == pytest.approx(one.values("loss", "valid")[-1], abs=1e-3)  # the log's last digit
-    assert last < first - 2
-    # (one process without accumulation, which trains on half of each batch, ends 0.1 apart)
 
 
 @pytest.mark.slow

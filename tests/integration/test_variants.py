@@ -37,10 +37,12 @@ def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_pat
 
 @pytest.fixture(scope="module")
 def on_two_workers(corpus, tmp_path_factory):
-    """{name: its run, its folder} by torch's DistributedDataParallel, fairseq's default."""
+    """{name: its run, its folder} by torch's DistributedDataParallel, fairseq's default on GPUs, or by the
+    scripts' on CPUs."""
     place = tmp_path_factory.mktemp("two")
     train(*variant("exlm", corpus, place / "begun", *PLAIN, "--max-update", 4))  # by one
     flags = {name: variant(name, corpus, place / name, *PLAIN) for name in VARIANTS}
+    flags["legacy"] = [*variant("exlm", corpus, place / "legacy", *PLAIN), "--ddp-backend", "legacy_ddp"]
     flags["begun"] = variant("exlm", corpus, place / "begun", *PLAIN)
     flags["ragged"] = variant("exlm", corpus, place / "ragged", *PLAIN, *RAGGED, "--update-freq", 2)
     runs = commands.train_on_two(*flags.values())
@@ -48,11 +50,12 @@ def on_two_workers(corpus, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [*VARIANTS, "legacy"])
 def test_two_workers_are_one_with_update_freq_2(name, corpus, tmp_path, on_two_workers):
     """Losses, gradients, parameters."""
     two, folder = on_two_workers[name]
-    one = train(*variant(name, corpus, tmp_path, *PLAIN, "--update-freq", 2))
+    model = "exlm" if name == "legacy" else name
+    one = train(*variant(model, corpus, tmp_path, *PLAIN, "--update-freq", 2))
     assert two.values("bsz") == one.values("bsz") and len(two.updates) == UPDATES
     for figure in ("loss", "gnorm"):
         assert two.values(figure) == pytest.approx(one.values(figure), abs=2e-3)  # the log's last digit

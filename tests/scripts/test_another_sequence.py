@@ -1,15 +1,16 @@
 """The recipe for proteins of docs/data.md, at a tiny size."""
 
-import os
+import importlib
 import random
 import re
+import shlex
 import subprocess
-import sys
+from pathlib import Path
 
 from lib.files import ROOT
 
 from tests.integration import commands
-from tests.support import builders
+from tests.support import builders, pages
 
 RESIDUES = "ACDEFGHIKLMNPQRSTVWY"
 TINY = {
@@ -21,22 +22,25 @@ TINY = {
 }
 
 
-def test_proteins(tmp_path):
+def test_proteins(tmp_path, monkeypatch):
     recipe = (ROOT / "docs" / "data.md").read_text().split("## Another kind of sequence")[1]
     recipe = re.search("```bash\n(.*?)```", recipe, re.DOTALL)[1]
     for given, tiny in TINY.items():
         assert given in recipe
         recipe = recipe.replace(given, tiny)
-    recipe = recipe.replace("scripts/", f"{ROOT}/scripts/").replace("python ", f"{sys.executable} ")
     rng = random.Random(1)
     proteins = ["".join(rng.choices(RESIDUES, k=rng.randrange(5, 50))) for _ in range(60)]
     wrapped = (f">P{i} a protein\n" + re.sub("(.{20})", r"\1\n", p) + "\n" for i, p in enumerate(proteins))
     (tmp_path / "proteins.fasta").write_text("".join(wrapped), newline="\r\n")  # as on Windows
-    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(
-        ["bash", "-ec", recipe], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(tmp_path)
+    for command in recipe.replace("\\\n", "").splitlines():
+        program, *words = shlex.split(command, comments=True)
+        if program == "bash":
+            pages.run(Path(words[0]).stem, *words[1:])
+        elif program == "python":
+            assert importlib.import_module(Path(words[0]).stem).main(words[1:]) == 0
+        else:
+            subprocess.run(["bash", "-ec", command], check=True)
     tokens = [builders.read_split(tmp_path / "data-bin" / "proteins", split) for split in ("train", "valid")]
     found = ["".join(sentence) for sentences in tokens for sentence in sentences if sentence]
     pieces = [p[i : i + 30] for p in proteins for i in range(0, len(p), 30)]

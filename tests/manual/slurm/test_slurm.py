@@ -6,33 +6,29 @@ Runs if a cluster answers, such as that of tests/manual/slurm/start.sh.
 import json
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.scripts.workflow.engine import ROOT, command
+
 pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e '.[workflow]'")
 if shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
     pytest.skip("needs SLURM: see tests/manual/slurm/start.sh", allow_module_level=True)
 
-ROOT = Path(__file__).resolve().parents[3]
-WORKFLOW = ROOT / "scripts" / "workflow"
 UPDATES = 300
 PATIENCE = 1800  # seconds; the test takes some minutes on an idle machine
 
 
-def snakemake(output: Path, *targets: str) -> subprocess.Popen:
-    command = [
-        *(sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", *targets),
-        *("--profile", WORKFLOW / "profiles" / "slurm", "--default-resources", "mem_mb=1500", "runtime=60"),
-        *("--slurm-status-command", "squeue", "--slurm-no-account"),
-        *("--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"),
-        *("--latency-wait", "10", "--config", f"output={output}", "gpus=0", "only=k=4,p=0.15,model=exlm"),
-        *(f"updates={UPDATES}", "sentences=100"),
-    ]
+def snakemake(output: Path, target: str) -> subprocess.Popen:
+    words = [target, "--default-resources", "mem_mb=1500", "runtime=60", "--latency-wait", "10"]
+    words += ["--slurm-status-command", "squeue", "--slurm-no-account"]
+    words += ["--slurm-init-seconds-before-status-checks", "2", "--seconds-between-status-checks", "2"]
+    words += ["--config", f"output={output}", "gpus=0", "only=k=4,p=0.15,model=exlm", f"updates={UPDATES}"]
     log = (output.parent / "snakemake.log").open("a")
-    return subprocess.Popen([str(word) for word in command], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+    asked = command(*words, "sentences=100", profile="slurm")
+    return subprocess.Popen(asked, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
 
 
 def wait_for(found, engine: subprocess.Popen, seconds: float = PATIENCE):

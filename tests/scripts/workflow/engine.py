@@ -7,11 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 WORKFLOW = ROOT / "scripts" / "workflow"
-LOCAL = WORKFLOW / "profiles" / "local"
 
 
-def command(*words) -> list[str]:
-    snakemake = [sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile", "--profile", LOCAL]
+def command(*words, profile="local") -> list[str]:
+    snakemake = [sys.executable, "-m", "snakemake", "-s", WORKFLOW / "Snakefile"]
+    snakemake += ["--profile", WORKFLOW / "profiles" / profile]
     return [str(word) for word in (*snakemake, *words)]
 
 
