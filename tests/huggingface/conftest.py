@@ -38,12 +38,10 @@ def load(transformers):
 
 @pytest.fixture(scope="session")
 def run_outside(transformers):
-    """run_outside(folder, words) runs Python there, in a process that can import neither fairseq nor this
-    package if it imports outsider.py."""
+    """run_outside(folder, words) runs Python there, without the paths of the tests; returns what it says."""
 
     def run(folder: Path, *words) -> str:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        environment |= {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, *map(str, words)]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
