@@ -30,10 +30,10 @@ import fs_plugins
 from fairseq.data.iterators import BufferedIterator
 from fairseq.distributed import utils
 
-print(logging.root.level, logging.root.handlers)
+assert logging.root.level == logging.WARNING and not logging.root.handlers
 torch.set_num_threads(2)
 x = torch.full((1 << 20,), 1e-30)
-print((x * 1e-10).any().item(), (x * 1e-7).all().item())
+assert not (x * 1e-10).any() and (x * 1e-7).all()  # subnormal numbers are zero on all threads
 
 torch.distributed.init_process_group("gloo", init_method="file://" + sys.argv[1], world_size=1, rank=0)
 
@@ -43,7 +43,7 @@ def train():
     utils.all_reduce(torch.ones(1), trainer[0])
 
 train()
-print(of_gloo())
+assert of_gloo() or sys.platform != "linux"  # threads have their names in /proc
 
 class Endless:
     def __len__(self):
@@ -60,15 +60,11 @@ for loader in loaders:
 
 
 def test_a_process_from_import_to_end(tmp_path):
-    """It ends while batches are prepared."""
+    """It ends while batches are prepared, and no thread of gloo is left when Python ends."""
     command = [sys.executable, "-c", FROM_IMPORT_TO_END, tmp_path / "store"]
     process = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert process.returncode == 0, process.stderr
-    logger, numbers, there, left = process.stdout.splitlines()
-    assert logger == "30 []", "the root logger is not left alone"
-    assert numbers == "False True", "subnormal numbers are not zero on all threads"
-    if sys.platform == "linux":  # threads have their names in /proc
-        assert int(there) > 0 and int(left) == 0, "a thread of gloo is left when Python ends"
+    assert process.stdout == "0\n"
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 20])

@@ -25,10 +25,8 @@ def alone(model, text, pooling):
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 @pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
-def test_each_as_if_alone_and_in_order(pretrained, save_checkpoint, monkeypatch, kind, pooling):
-    repeated = {"repeat_times": 3} if kind == "repeated" else {}
-    path = pretrained if kind == "exlm" else save_checkpoint("p_roberta_base", **repeated)
-    model = load(path, device="cpu", batch_tokens=40)
+def test_each_as_if_alone_and_in_order(checkpoints, monkeypatch, kind, pooling):
+    model = load(checkpoints[kind], device="cpu", batch_tokens=40)
     monkeypatch.setattr("fs_plugins.inference.model.WINDOW", 3)
     found = list(model.embed(TEXTS, pooling))
     assert [remark for _, remark in found] == [""] * len(TEXTS)
@@ -51,14 +49,11 @@ def test_what_cannot_be_read_costs_no_other(pretrained):
     assert vector is not None and str(limit) in remark
 
 
-@pytest.mark.parametrize(
-    ("arch", "flags"),
-    [("mlm_tiny", {}), ("exlm_tiny", {}), ("mlm_tiny", {"repeat_times": 2})],
-    ids=["mlm", "exlm", "repeated"],
-)
-def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, arch, flags):
+@pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
+def test_every_model_reads_the_same_whatever_its_positions(save_checkpoint, kind):
     """Rotary positions have no weights: samples of 16 tokens in pre-training are no limit afterwards."""
-    model = load(save_checkpoint(arch, max_positions=16, **flags), device="cpu")
+    arch, criterion, flags = KINDS[kind]
+    model = load(save_checkpoint(arch, criterion, max_positions=16, **flags), device="cpu")
     text = "this is good news " * 25
     tokens, remark = model.encode(text)
     assert len(tokens) == 102 * model.checkpoint.copies and remark == ""

@@ -31,7 +31,6 @@ def test_half_precision_leaves_labels_as_they_are(tmp_path):
     values = [[3.456, -70000.0], [-12.34, NAN]]
     rows = [([0, 1, 2], values[0]), ([3], values[1])]
     folder = write_properties(tmp_path / "data", {"train": rows}, kind="regression")
-    assert task(folder).properties.std[1] == 1.0  # one label has no spread
     dataset = task(folder).load_dataset("train")
     trainer = argparse.Namespace(cfg=argparse.Namespace(common=argparse.Namespace(fp16=False, bf16=True)))
     batch = Trainer._fp_convert_sample(trainer, dataset.collater([dataset[0], dataset[1]]))
