@@ -19,15 +19,11 @@ def test_counts_and_a_last_mask_make_no_difference(text, tmp_path):
     vocabulary.check(of("b a"), "...")
 
 
-OTHERS = {"c b a": "4 is 'a' .*'c'", "a b": "6 is 'c' .*'<mask>'", "a b c d": "7 is '<mask>' .*'d'"}
-# the ids behind <mask> are others
-OTHERS |= {"a <mask> b c": "5 is 'b' .*'<mask>'", "a b c <mask> d": "8 is missing .*'d'"}
-
-
-@pytest.mark.parametrize("other", OTHERS)
-def test_others_are_named_with_their_first_difference(other):
+# of the last two the ids behind <mask> are others
+@pytest.mark.parametrize("other", ["c b a", "a b", "a b c d", "a <mask> b c", "a b c <mask> d"])
+def test_others_are_named(other):
     assert of(other).identity != of("a b c").identity
-    with pytest.raises(ValueError, match=rf"a/dict.txt .* and b/dict.txt .*{OTHERS[other]}.*: do that"):
+    with pytest.raises(ValueError, match="a/dict.txt .* and b/dict.txt .*: do that"):
         of("a b c").check(of(other, "b/dict.txt"), "do that")
 
 
