@@ -3,7 +3,6 @@
 import math
 import re
 import shlex
-import shutil
 
 import pytest
 import torch
@@ -74,11 +73,3 @@ def test_fairseq_validate_repeats_the_validation(corpus, tmp_path):
     torch.save(state, tmp_path / "gpu.pt")
     again = validate(corpus, tmp_path / "gpu.pt")
     assert again.values("loss", "valid") == validated.values("loss", "valid")
-
-
-def test_a_training_without_validation_needs_no_split_for_it(corpus, tmp_path):
-    data = tmp_path / "data"
-    shutil.copytree(corpus, data)
-    for file in data.glob("valid.*"):
-        file.unlink()
-    assert len(train(*pretraining(data, tmp_path / "save")).updates) == 8

@@ -33,7 +33,6 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/png;base64,") == 2 and "http" not in page
     assert "1.00" in text  # hours
-    assert "> Size smoke shows that everything runs. Its numbers mean nothing" in text
     about = text.split("| results |")[1].splitlines()[2]
     made = ["smoke", "2", "100", "1", "data-bin", "4", "c0ffee", date.today().isoformat()]
     assert about.split(" | ")[1:] == [*made[:-1], f"{made[-1]} |"]

@@ -1,4 +1,4 @@
-"""The shell scripts that train, in this process, which is fast, or as a user runs them, in bash."""
+"""The shell scripts that train, in this process, which is fast."""
 
 import contextlib
 import io
@@ -13,15 +13,6 @@ from lib.files import ROOT
 from lib.run import finetuning, launch, pretraining
 
 from tests.integration import commands
-
-
-def in_bash(script: str, *words, python: str = sys.executable) -> str:
-    """Runs a script to its end; returns its output."""
-    environment = {**os.environ, "EXLM_PYTHON": python, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    command = ["bash", str(ROOT / "scripts" / f"{script}.sh"), *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def resolve(script: str, *words) -> launch.Training:
@@ -39,7 +30,9 @@ def run(script: str, *words, execute=None) -> str:
     Raises:
         UserError: as the script's error.
     """
-    called = shlex.split(in_bash(script, python="echo"))  # -m MODULE COMMAND... --
+    bash = ["bash", str(ROOT / "scripts" / f"{script}.sh")]
+    called = subprocess.check_output(bash, text=True, env={**os.environ, "EXLM_PYTHON": "echo"})
+    called = shlex.split(called)  # -m MODULE COMMAND... --
     called = called[called.index("fairseq-train") :]
     said = io.StringIO()
     with mock.patch.object(launch, "run", execute or _run), contextlib.redirect_stdout(said):

@@ -31,9 +31,12 @@ def test_statuses(capsys):
         assert capsys.readouterr().err == "\ninterrupted: rerun the same command\n"
     with pytest.raises(TypeError):
         script(fail)(TypeError())
-    with pytest.raises(SystemExit):
-        argument_parser("").parse_args([""])
-    assert "an argument is empty" in capsys.readouterr().err
+    parser = argument_parser("")
+    parser.add_argument("output")
+    parser.add_argument("--workers")
+    for words in ([""], ["a", "--work", "3"]):  # flags are not abbreviated, as they may be fairseq's
+        with pytest.raises(SystemExit):
+            parser.parse_args(words)
 
 
 @pytest.mark.parametrize(
@@ -49,12 +52,6 @@ def test_types(kind, good, bad):
     for text in bad:
         with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}': give "):
             kind(text)
-
-
-def test_no_abbreviations(refused):
-    parser = argument_parser("")
-    parser.add_argument("--workers")
-    assert "--work" in refused(parser.parse_args, "--work", "3")
 
 
 def test_flags_and_numbers_that_cannot_be():

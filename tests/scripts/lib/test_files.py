@@ -31,6 +31,9 @@ def claim(folder, settings, data="1a"):
 
 
 def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
+    foreign = write_file(tmp_path / "others" / "checkpoint.pt", "").parent
+    with pytest.raises(UserError, match=MANIFEST):
+        claim(foreign, {"seed": 1})
     claim(tmp_path, {"seed": 1, "lr": 0.1})
     claim(tmp_path, {"seed": 2, "lr": 0.1})  # the first failed at once
     write_file(tmp_path / "checkpoint.pt", "")
@@ -43,10 +46,3 @@ def test_other_settings_and_inputs_are_refused_once_there_are_results(tmp_path):
     assert (record["settings"], record["inputs"]) == ({"seed": 2, "lr": 0.1}, {"data": "1a"})
     assert record["command"] == ["command"] and set(record["versions"]) == {"python", *files.PACKAGES}
     assert record["commit"]
-
-
-def test_results_of_others(tmp_path):
-    write_file(tmp_path / "checkpoint.pt", "")
-    with pytest.raises(UserError, match=MANIFEST):
-        claim(tmp_path, {"seed": 1})
-    assert not (tmp_path / MANIFEST).exists()

@@ -78,12 +78,10 @@ def folder(tmp_path):
     return make
 
 
-def test_data_that_are_not_there_or_of_another_kind(folder, toy_inputs, tmp_path):
+def test_data_of_another_kind(folder, toy_inputs, tmp_path):
     def ask(script, data):
         return pages.resolve(script, "exlm", "smoke", data, tmp_path / "save")
 
-    with pytest.raises(OSError, match="dict.txt"):
-        ask(SMILES, tmp_path)
     a, b, c = folder("a", "c="), folder("b", "=c"), folder("c", "c=")
     ask(SMILES, f"{a}:{c}")
     with pytest.raises(ValueError, match="a/dict.txt.*b/dict.txt.* --dictionary"):

@@ -43,7 +43,6 @@ def test_a_table_of_ones_own(tmp_path):
     ("table", "named"),
     [
         ("name,targets,model,k,p,prob\n", "second column 'prob'"),
-        ("name,targets,model,k,p,p\n", "second column 'p'"),
         (f"{HEAD}a,,,exlm,2,0.15,,,\n", "line 2: a: .* targets"),
         (f"{HEAD}a,mine ../../b,,exlm,2,0.15,,,\n", "line 2: a: .* targets"),
         (f"{HEAD}a,t,,exlm,2,0.15,,--seed 7 --p=0.5,\n", "line 2: flags --p, --seed: .* columns"),
