@@ -94,7 +94,7 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
     first, second = results
     config = json.loads((tmp_path / "model/config.json").read_text())
     config["id2label"] = {"0": CLASSES[1], "1": CLASSES[0], "2": CLASSES[2]}  # trained in this order
-    (tmp_path / "model/config.json").write_text(json.dumps(config))
+    builders.write_file(tmp_path / "model/config.json", config)
     message = refused(evaluate.main, tmp_path / "model", data, "--output", tmp_path / "2")
     assert "classes are maybe, no, yes, the data's no, maybe, yes" in message
     np.testing.assert_allclose(first.pop("outputs"), second.pop("outputs"), atol=1e-5)

@@ -44,7 +44,7 @@ def inputs(save_checkpoint, tmp_path_factory) -> dict:
     bpe = builders.write_gpt2(folder / "bpe", [("t", "h"), ("i", "n")])
     (bpe / "dict.txt").write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
     glue.write_task(folder / "glue", "SST-2")
-    squad.write(folder / "squad.json", squad.squad_json(squad.question()))
+    builders.write_file(folder / "squad.json", squad.squad_json(squad.question()))
     rows = [f"{smiles},{len(smiles)}" for smiles in SMILES]
     table = builders.write_file(folder / "table.csv", "\n".join(["smiles,y", *rows, "?,1", ""]))
     symbols = builders.dictionary(builders.WORDS)

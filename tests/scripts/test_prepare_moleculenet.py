@@ -187,8 +187,7 @@ def test_what_is_refused(prepare, rows, header, flags, named):
 def test_a_given_split_and_repeated_molecules(prepare):
     rows = [f"{row},{part}" for row, part in zip(ROWS, SPLITS, strict=True)]
     rows += ["OC,1,test", "OCC,1,train", "NC,0,valid"]  # CO, CCO and CN, which are in train
-    pretraining = {"settings": {"smiles": "canonical"}}
-    write_file(prepare.folder / "manifest.json", json.dumps(pretraining))
+    write_file(prepare.folder / "manifest.json", {"settings": {"smiles": "canonical"}})
     for form, written in (("canonical", "CCO"), ("as-given", "OCC")):
         description = prepare(rows, *GIVEN, "--smiles", form, header="smiles,label,part", out=form)
         told = any("give --smiles canonical" in remark for remark in description["remarks"])

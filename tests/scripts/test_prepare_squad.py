@@ -14,7 +14,7 @@ from train_bpe import train_tokenizer
 from fs_plugins.data.squad import load_split
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support.builders import BYTE_OF_LETTER, write_file
-from tests.support.squad import CONTEXT, question, squad_json, write
+from tests.support.squad import CONTEXT, question, squad_json
 
 TEXTS = [CONTEXT, "naïve café, 漢字 and 😀 and e\u0301", "two  blanks\n\nand\u3000a wide one, \u200b none"]
 
@@ -90,8 +90,8 @@ def prepare(folder, bpe_folder, *flags, **files):
 def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     text, context = "Rollo’s 漢字", TEXTS[1] + " 911"
     asked = question(), question("q2", ()), question("q3", [("1066", 0)])
-    train = write(tmp_path / "a.json", squad_json(*asked))
-    valid = write(tmp_path / "b.json", squad_json(question(question=f" {text} "), context=context))
+    train = write_file(tmp_path / "a.json", squad_json(*asked))
+    valid = write_file(tmp_path / "b.json", squad_json(question(question=f" {text} "), context=context))
     encoder, out = encoder_of(bpe_folder), tmp_path / "out"
     assert prepare(out, bpe_folder, train=train, valid=valid) == 0
     said = capsys.readouterr().out
@@ -110,9 +110,9 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
 
 
 def test_what_is_refused(tmp_path, bpe_folder, refused):
-    good, out = write(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
+    good, out = write_file(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
     few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
-    own = ("--dictionary", write(tmp_path / "small.txt", few), "--bpe", bpe_folder)
+    own = ("--dictionary", write_file(tmp_path / "small.txt", few), "--bpe", bpe_folder)
     assert "the context 'Rollo ruled" in refused(prepare_squad.main, out, *own, "--train", good)
     twice = ("--data", bpe_folder, "--train", good, "--split", "train", good)
     assert "--split train" in refused(prepare_squad.main, out, *twice)

@@ -5,20 +5,21 @@ from datetime import date
 
 import report
 
-from tests.scripts.lib.report.conftest import glue_result, molecule_result, pretrain, trained, write
+from tests.scripts.lib.report.conftest import glue_result, molecule_result, pretrain, trained
+from tests.support.builders import write_file
 
 
 def test_a_folder_of_the_workflow(tmp_path, capsys):
     """With something of each part; what is damaged is told at the top."""
     settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1, 2]}
     settings |= {"targets": ["table12", "figure4"], "fixed": {"grid": ["table6", {}, "by seed 1"]}}
-    write(tmp_path / "settings.json", settings)
+    write_file(tmp_path / "settings.json", settings)
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
         pretrain(tmp_path, name, train=trained())
     for name in ("exlm-smiles", "mine"):
         molecule_result(tmp_path / "table1" / name / "bbbp/table8/seed-1", "bbbp", 1, 0.7)
     glue_result(tmp_path / "table3/exlm/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
-    write(tmp_path / "table3/damaged/result.json", {})
+    write_file(tmp_path / "table3/damaged/result.json", {})
     assert report.main([str(tmp_path)]) == 0
     text, page = ((tmp_path / f"report.{end}").read_text(encoding="utf-8") for end in ("md", "html"))
     assert capsys.readouterr().out == f"{tmp_path / 'report.md'}\n{tmp_path / 'report.html'}\n"

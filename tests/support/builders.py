@@ -186,9 +186,11 @@ def write_gpt2(folder: Path, merges: Sequence[tuple[str, str]]) -> Path:
     return folder
 
 
-def write_file(path: Path, content: str | bytes) -> Path:
-    """A file and its folder; text in UTF-8, compressed if the name ends in .gz."""
+def write_file(path: Path, content) -> Path:
+    """A file and its folder: bytes, text in UTF-8, or other content as JSON; compressed if its name ends in
+    .gz."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    content = content if isinstance(content, str | bytes) else json.dumps(content)
     content = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path

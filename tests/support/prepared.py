@@ -14,7 +14,6 @@ It uses only fairseq and fs_plugins, not the scripts under test.
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 
@@ -101,7 +100,7 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
     text = {"dictionary": Vocabulary.of(symbols.symbols, folder).identity, **info.to_dict(), **state}
-    (folder / FILE).write_text(json.dumps(text))
+    builders.write_file(folder / FILE, text)
     return folder
 
 

@@ -1,7 +1,5 @@
 """Files of SQuAD, and tokenised splits: words are tokens, w3 the dictionary's word 3."""
 
-import json
-
 import numpy as np
 import pyarrow
 from pyarrow import parquet
@@ -81,9 +79,3 @@ def write_hub(path, value):
 def question(name="q1", answers=(("911", 15),), **more):
     listed = [{"text": text, "answer_start": start} for text, start in answers]
     return {"id": name, "question": "When?", "answers": listed, "is_impossible": not listed, **more}
-
-
-def write(path, value):
-    """Writes JSON, or a text; returns the path."""
-    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
-    return path

@@ -11,9 +11,10 @@ import pytest
 
 from tests.scripts.workflow.engine import complete
 from tests.support import builders
+from tests.support.builders import write_file
 from tests.support.glue import glue_files
 from tests.support.molecules import labelled_molecules, molecules
-from tests.support.squad import question, squad_json, write
+from tests.support.squad import question, squad_json
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
@@ -57,8 +58,8 @@ def test_table_3_to_its_report(tmp_path):
     prepare(prepare_glue, tmp_path / "tsv", tmp_path / "glue", "--data", data, "--tasks", "STS-B")
     context = "the thing then nine inn thin tint ninth"
     known = question("a", [("inn", context.index("inn"))], question="nine thing")
-    questions = tmp_path / "squad.json"
-    write(questions, squad_json(known, question("b", (), question="the ninth"), context=context))
+    asked = squad_json(known, question("b", (), question="the ninth"), context=context)
+    questions = write_file(tmp_path / "squad.json", asked)
     prepare(prepare_squad, tmp_path / "squad", "--data", data, "--train", questions, "--valid", questions)
     words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=STS-B")
     only = ("only=name=exlm-text,lr=2e-5,batch=16,epochs=2,warmup=0.06", "finetune_seeds=1,2")

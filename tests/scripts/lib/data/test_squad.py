@@ -1,22 +1,19 @@
 """Reading SQuAD files, and what is wrong with them."""
 
-import gzip
-import json
-
 import pytest
 from lib.command_line import UserError
 from lib.data.squad import read_squad
 
 from fs_plugins.data.squad import Answer
-from tests.support.squad import CONTEXT, question, squad_json, write, write_hub
+from tests.support.builders import write_file
+from tests.support.squad import CONTEXT, question, squad_json, write_hub
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):
-    first = write(tmp_path / "a.json", squad_json(question(), question("q2", ())))
-    second = tmp_path / "b.json.gz"
+    first = write_file(tmp_path / "a.json", squad_json(question(), question("q2", ())))
     without_flag = question("q3", [("Rollo", 0), ("911", 15)])
     del without_flag["is_impossible"]  # as in version 1.1
-    second.write_bytes(gzip.compress(json.dumps(squad_json(without_flag)).encode()))
+    second = write_file(tmp_path / "b.json.gz", squad_json(without_flag))
     squad, unlabelled = read_squad([first, second], "train")
     assert [q.id for q in squad.questions] == ["q1", "q2", "q3"]
     assert [q.context for q in squad.questions] == [0, 0, 1] and squad.contexts == [CONTEXT] * 2
@@ -26,17 +23,17 @@ def test_plain_and_compressed_and_several_files(tmp_path):
 
 def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path):
     for given_at, expected in ((22, 20), (1, 0), (9, 0), (11, 20), (33, 44), (-4, 0), (900, 44)):
-        path = write(tmp_path / "a.json", squad_json(question(answers=[("Rollo", given_at)])))
+        path = write_file(tmp_path / "a.json", squad_json(question(answers=[("Rollo", given_at)])))
         squad, _ = read_squad([path], "train")
         assert squad.questions[0].answers == (Answer("Rollo", expected),) and squad.moved == ["q1"]
-    path = write(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
+    path = write_file(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
     squad, _ = read_squad([path], "train")
     assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
 
 
 def test_questions_without_answers_can_be_predicted_only(tmp_path):
     asked = ({"id": "q1", "question": "?"}, question("q2", (), is_impossible=False), question("q3", ()))
-    path = write(tmp_path / "a.json", squad_json(*asked))
+    path = write_file(tmp_path / "a.json", squad_json(*asked))
     squad, unlabelled = read_squad([path], "test")
     assert [q.answers for q in squad.questions] == [()] * 3 and unlabelled == ["q1", "q2"]
     with pytest.raises(UserError, match="2 questions .*q1.* --split test"):
@@ -47,7 +44,7 @@ def test_parquet_of_the_hub(tmp_path):
     """In several files, contexts follow each other as in the JSON."""
     other = squad_json(question("q3"), context="In 911 x 911")
     contexts = [squad_json(question("q1"), question("q2", ())), other]
-    files = [write(tmp_path / f"{i}.json", value) for i, value in enumerate(contexts)]
+    files = [write_file(tmp_path / f"{i}.json", value) for i, value in enumerate(contexts)]
     for i, value in enumerate(contexts):
         write_hub(tmp_path / f"validation-{i:05}-of-00002.parquet", value)
     expected = read_squad(files, "valid")
@@ -67,4 +64,4 @@ def test_parquet_of_the_hub(tmp_path):
 )
 def test_what_is_refused(tmp_path, questions, named):
     with pytest.raises(UserError, match=named):
-        read_squad([write(tmp_path / "a.json", squad_json(*questions))], "train")
+        read_squad([write_file(tmp_path / "a.json", squad_json(*questions))], "train")

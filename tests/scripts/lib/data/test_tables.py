@@ -47,12 +47,6 @@ def test_bytes_that_are_not_utf8_are_kept_or_read_by_their_encoding(tmp_path):
     assert [cells for _, cells in table_rows(path, named)] == [["smiles", "größe"], ["CCO", "µ"]]
 
 
-def test_a_table_without_a_header_keeps_its_first_row(tmp_path):
-    path = write_file(tmp_path / "a.csv", "mol-1;CCO;1,5\nmol-2;CCN;2\n")
-    rows = list(table_rows(path, TableFormat("2", header=False)))
-    assert rows == [(0, ["1", "2", "3"]), (1, ["mol-1", "CCO", "1,5"]), (2, ["mol-2", "CCN", "2"])]
-
-
 def test_parquet_gives_the_cells_of_csv(tmp_path):
     columns = {"smiles": ["CCO", "C"], "y": [1.5, None], "ring": [True, False], "n": [1, 2]}
     table = pyarrow.table(columns | {"vector": [[1.0], [2.0]]})  # lists are no cells

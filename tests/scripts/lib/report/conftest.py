@@ -1,6 +1,5 @@
 """Folders of results as the workflow and the scripts leave them, and reading a report's tables."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -8,12 +7,9 @@ import pandas as pd
 import pytest
 from lib.data.glue_tasks import TASKS
 
+from tests.support.builders import write_file
+
 POINT = {"lr": "5e-5", "batch": "32", "epochs": "3", "warmup": "0.06"}
-
-
-def write(path: Path, content) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
 
 
 def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) -> Path:
@@ -25,21 +21,20 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     content["rows"] = {split: found.official[split] for split in ("train", *splits)}
     point, inputs = more.pop("point", POINT), more.pop("inputs", {})
     content["manifest"] = {"settings": {"point": point}, "inputs": inputs}
-    write(folder / "result.json", {**content, **more})
-    return folder / "result.json"
+    return write_file(folder / "result.json", {**content, **more})
 
 
 def squad_result(folder: Path, seed: int, **scores) -> None:
     content = {"task": "squad2", "metric": "f1", "metrics": {"valid": {"total": 11873, **scores}}}
     content["manifest"] = {"settings": {"point": POINT}, "inputs": {}}
-    write(folder / "result.json", {**content, "seed": seed})
+    write_file(folder / "result.json", {**content, "seed": seed})
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
     metric = "auc" if kind == "classification" else "rmse"
     metrics = {"test": {**({} if score is None else {metric: score}), **more.pop("test", {})}}
     content = {"task": dataset, "metric": metric, "metrics": metrics, "seed": seed, "kind": kind}
-    write(folder / "result.json", {**content, **more})
+    write_file(folder / "result.json", {**content, **more})
 
 
 def trained(seconds=3600.0, corrupted=None, **more):
@@ -50,11 +45,11 @@ def trained(seconds=3600.0, corrupted=None, **more):
 def pretrain(output: Path, name, seed=1, rate="default", lr=5e-4, **results) -> Path:
     """The folder of one; results are named by their files, and without ``train`` it is unfinished."""
     folder = output / "study" / name / f"lr-{rate}" / f"seed-{seed}"
-    write(folder / "manifest.json", {"commit": "c0ffee"})
+    write_file(folder / "manifest.json", {"commit": "c0ffee"})
     if "train" in results:
         results["train"]["run"] = {"name": name, "seed": seed, "rate": rate, "lr": lr}
     for file, content in results.items():
-        write(folder / f"{file}.json", content)
+        write_file(folder / f"{file}.json", content)
     return folder
 
 

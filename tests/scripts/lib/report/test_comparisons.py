@@ -8,7 +8,8 @@ from lib.report.comparisons import add_comparison
 from lib.report.page import Page
 from lib.report.study import Study
 
-from tests.scripts.lib.report.conftest import measured, record, records, trained, write
+from tests.scripts.lib.report.conftest import measured, record, records, trained
+from tests.support.builders import write_file
 
 
 def means(updates=100, **values):
@@ -31,7 +32,7 @@ def comparison(tmp_path, problems):
     """A report of ``states``."""
 
     def built(*seeds):
-        write(tmp_path / "settings.json", {"targets": ["states"], "seeds": seeds})
+        write_file(tmp_path / "settings.json", {"targets": ["states"], "seeds": seeds})
         page, study = Page("States"), Study(tmp_path, problems)
         add_comparison(page, study, study.targets["states"])
         return page
@@ -41,7 +42,7 @@ def comparison(tmp_path, problems):
 
 def chosen(tmp_path, name, lr, bits):
     scores = {rate: -one for rate, one in bits.items()}
-    write(tmp_path / f"study/{name}/best.json", {"best": f"{lr:g}", "seed": 1, "scores": scores})
+    write_file(tmp_path / f"study/{name}/best.json", {"best": f"{lr:g}", "seed": 1, "scores": scores})
 
 
 def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(

@@ -5,7 +5,8 @@ from lib.data.glue_tasks import TASKS
 from lib.report.finetunings import add_table, add_table9, finetunings
 from lib.report.page import Page
 
-from tests.scripts.lib.report.conftest import glue_result, molecule_result, record, squad_result, write
+from tests.scripts.lib.report.conftest import glue_result, molecule_result, record, squad_result
+from tests.support.builders import write_file
 
 HEAD = ["MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "RTE", "MRPC", "STS-B", "MEAN", "EM", "F1"]
 
@@ -99,7 +100,9 @@ def test_what_keeps_numbers_from_being_compared(tmp_path):
 
 def test_table_9(tmp_path):
     sizes = {split: {"molecules": n} for split, n in (("train", 1210), ("valid", 151), ("test", 151))}
-    write(tmp_path / "molecules.json", {"names": ["Class"], "sizes": sizes, "split": {"kind": "scaffold"}})
+    write_file(
+        tmp_path / "molecules.json", {"names": ["Class"], "sizes": sizes, "split": {"kind": "scaffold"}}
+    )
     page = Page("Report")
     add_table9(page, {"bace": str(tmp_path)}, [])
     sizes = "1,210/151/151"

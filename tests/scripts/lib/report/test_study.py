@@ -6,7 +6,8 @@ from lib.report.page import Page
 from lib.report.study import NUMBERS, PAPER, Study, add_target
 from lib.workflow.runs import targets
 
-from tests.scripts.lib.report.conftest import glue_result, measured, record, records, trained, write
+from tests.scripts.lib.report.conftest import glue_result, measured, record, records, trained
+from tests.support.builders import write_file
 
 STUDIED = [name for name, one in targets().items() if one.of_the_study]
 
@@ -56,12 +57,12 @@ def test_numbers_appear_where_they_should(add, page):
 
 
 def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_path, add, page, problems):
-    write(tmp_path / "settings.json", {"seeds": [1, 2]})
+    write_file(tmp_path / "settings.json", {"seeds": [1, 2]})
     add("repeated-mlm-k1-p0.15", train=trained(), entropy=entropy(2.0))
     add("repeated-mlm-k1-p0.15", 2)  # unfinished
     add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy=entropy(2.0))
     add("repeated-mlm-k8-p0.789", 2, "best", train=trained(), entropy=entropy(3.0))
-    write(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
+    write_file(tmp_path / "study/repeated-mlm-k8-p0.789/best.json", {"best": "0.001", "seed": 1})
     folder = add("repeated-mlm-k8-p0.622", train=trained())
     (folder / "train.json").write_text("{")
     add("notes", train=trained())
@@ -92,7 +93,7 @@ def test_tables_of_methods_and_time(add, page):
 
 
 def test_fine_tuning_takes_the_place_of_the_probe(tmp_path, add, page):
-    write(tmp_path / "settings.json", {"seeds": [1, 2], "finetune_seeds": [1, 2]})
+    write_file(tmp_path / "settings.json", {"seeds": [1, 2], "finetune_seeds": [1, 2]})
     folder = add("repeated-mlm-k1-p0.15", train=trained())
 
     def tune(task, seed, *scores):

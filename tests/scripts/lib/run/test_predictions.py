@@ -32,7 +32,7 @@ def test_a_property_may_be_named_as_a_column_is(tmp_path):
 def test_a_class_is_predicted_above_one_half(tmp_path):
     """Whether a model gives logits, or a baseline probabilities."""
     info = PropertyInfo("classification", ("a",), (0.0,), (1.0,)).to_dict()
-    write_file(tmp_path / "molecules.json", json.dumps({**info, "dataset": "mine", "split": {}}))
+    write_file(tmp_path / "molecules.json", {**info, "dataset": "mine", "split": {}})
     write_file(tmp_path / "valid.tsv", "line\tsmiles\n2\tC\n3\tCC\n4\tCCC\n")
     np.save(tmp_path / "valid.labels.npy", [[0.0], [1.0], [0.0]])
     logits = np.array([[-1.0], [2.0], [0.5]])

@@ -35,7 +35,7 @@ def test_what_is_kept(tmp_path, monkeypatch):
     lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
     lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
     save = write_file(tmp_path / "run/train.log", "".join(lines)).parent
-    write_file(save / "manifest.json", json.dumps({"settings": {"--lr": "5e-4"}, "runs": COMMAND}))
+    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "runs": COMMAND})
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
         model = {"weight": torch.ones(3)}
@@ -68,16 +68,15 @@ def pretrained(folder, lr, measure, low, own):
     found = [
         {"mask_prob": p, **({"joint": {"mean": b}} if measure == "joint" else {"bits": b})} for p, b in bits
     ]
-    path = write_file(folder / f"lr-{lr:g}/seed-1/{measure}.json", json.dumps({"rows": [{"results": found}]}))
-    run = {"run": {"lr": lr, "seed": 1, "own_p": 0.387}}
-    write_file(path.with_name("train.json"), json.dumps(run))
+    path = write_file(folder / f"lr-{lr:g}/seed-1/{measure}.json", {"rows": [{"results": found}]})
+    write_file(path.with_name("train.json"), {"run": {"lr": lr, "seed": 1, "own_p": 0.387}})
     return path
 
 
 def fine_tuned(folder, lr, score):
     content = {"metric": "matthews", "metrics": {"valid": {"matthews": score, "accuracy": 1 - score}}}
     content |= {"seed": 1, "manifest": {"settings": {"point": {"lr": lr, **POINT}}}}
-    return write_file(folder / lr / "seed-1/result.json", json.dumps(content))
+    return write_file(folder / lr / "seed-1/result.json", content)
 
 
 @pytest.fixture
