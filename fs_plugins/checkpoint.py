@@ -63,15 +63,15 @@ class Checkpoint:
         return self.cfg.task._name
 
     @property
-    def states(self) -> int | None:
-        """Returns k, the states of each masked token; None for a model without states."""
+    def k(self) -> int | None:
+        """Returns the number of states of each masked token; None for a model without states."""
         return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
 
     @property
     def has_transitions(self) -> bool:
         """Returns whether transitions between states were trained. A fine-tuning does not train them, nor
         does it say what was pre-trained: there biases that are still zero, as initialised, tell."""
-        if self.states is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
+        if self.k is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
             return self.criterion == "nat_dag_loss_mlm"
         return bool(self.model.encoder.query_linear.bias.any())
 

@@ -56,7 +56,7 @@ def read_settings(state: dict) -> DictConfig:
             f"--arch {arch!s:.200} is not supported; supported are p_roberta*, mlm_*, "
             "p_roberta_ext_denselink* and exlm_*"
         )
-    flags = {flag.name: flag.kind for flag in (*model.flags, ROPE_DIMENSIONS)}
+    flags = {flag.name: flag.values for flag in (*model.flags, ROPE_DIMENSIONS)}
     given = {name: groups["model"][name] for name in flags if groups["model"].get(name) is not None}
     for name, value in given.items():
         flags[name].checked(value, f"{name} {value!r:.200}")

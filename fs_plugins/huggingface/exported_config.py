@@ -53,7 +53,7 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """Returns the content of config.json, for tensors under their names in transformers."""
-    encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.states
+    encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.k
     task = checkpoint.cfg.task
     config = {
         "architectures": [head.architecture if head else "ExLMForMaskedLM"],

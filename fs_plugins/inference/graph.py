@@ -78,7 +78,7 @@ def text_graph(
     checkpoint: Checkpoint, codec: Codec, text: str, *, top: int, samples: int, seed: int
 ) -> TextGraph:
     """Returns what ``Model.graph`` does. Symbols such as ``</s>`` fill no mask."""
-    if checkpoint.states is None:
+    if checkpoint.k is None:
         raise ValueError(
             f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
         )
@@ -102,9 +102,9 @@ def text_graph(
         text=text,
         of_molecule=isinstance(codec, Smiles),
         tokens=[codec.word(s) for s in sentence.symbols],
-        k=checkpoint.states,
+        k=checkpoint.k,
         masks=masks,
-        states=sentence.states(checkpoint.states, top),
+        states=sentence.states(checkpoint.k, top),
         transitions=decoder.links.exp().tolist(),
         best=sentence.decode(decoder.best(masks), by_order=True),
         best_free=sentence.decode(decoder.best(), by_order=False),

@@ -18,7 +18,7 @@ from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import SEED, load_samples
 from fs_plugins.measures.molecule_filling import FILLINGS, filling
-from fs_plugins.models.flags import Kind
+from fs_plugins.models.flags import Values
 
 # name -> its function, and the number of samples by default
 MEASURES = {
@@ -28,7 +28,7 @@ MEASURES = {
     "filling": (filling, 1000),
     "entropy": (corpus_entropy, None),
 }
-POSITIVE = Kind(int, 1)
+POSITIVE = Values(int, 1)
 BREAK_MODES = ("none", "complete", "complete_doc", "eos")
 
 
@@ -74,7 +74,7 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
         "checkpoint": str(checkpoint.path),
         "arch": checkpoint.arch,
         "criterion": checkpoint.criterion,
-        "k": checkpoint.states or checkpoint.copies,
+        "k": checkpoint.k or checkpoint.copies,
         "updates": checkpoint.updates,
         "split": args.split,
         "seed": args.seed,

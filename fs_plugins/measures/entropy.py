@@ -52,21 +52,21 @@ def corpus_entropy(
     """
     task = _masked_task(checkpoint, mask_prob, seed)
     task.load_dataset(split)
-    dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.states or checkpoint.copies
+    dataset, model, k = task.dataset(split), checkpoint.model, checkpoint.k or checkpoint.copies
     chosen = np.arange(len(dataset))
     if max_sentences is not None and max_sentences < len(dataset):
         chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
     meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "posterior_own_share")}
     d, nonfinite = checkpoint.dictionary, 0
     ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
-    most = checkpoint.states or 1  # states of a token
+    most = checkpoint.k or 1  # states of a token
     batches = list(batches_by_length([most * dataset.num_tokens(i) for i in chosen], BATCH_TOKENS))
     for part in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
         batch = dataset.collater([dataset[i] for i in chosen[part]])
         if checkpoint.device.type == "cuda":
             batch = utils.move_to_cuda(batch, checkpoint.device)
         tokens, target = batch["net_input"]["src_tokens"], batch["target"]
-        if checkpoint.states is None:
+        if checkpoint.k is None:
             wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
             meters["entropy"].add(mlm_entropy(model, tokens, wanted, k), wanted)
             continue

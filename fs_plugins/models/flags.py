@@ -28,7 +28,7 @@ FROM_TRANSFORMERS = {theirs: ours for ours, theirs in reversed(ACTIVATIONS.items
 
 
 @dataclass(frozen=True, eq=False)  # argparse hashes its types
-class Kind:
+class Values:
     """The values that a flag takes: of ``type``, from ``low`` to ``high``, or one of ``choices``; and how
     they stand in config.json."""
 
@@ -68,23 +68,23 @@ class Kind:
         return f"{name} of at least {self.low:,}" if self.low > -sys.float_info.max else name
 
 
-SWITCH = Kind(bool)
-SIZE, LENGTH = Kind(int, 1, 2**20), Kind(int, -1, 2**20)
-PROBABILITY, POSITIVE = Kind(float, 0, 1), Kind(float, 0)
-INVERTED = Kind(bool, to_config=lambda value: not value, from_config=lambda value: not value)
-ACTIVATION = Kind(
+SWITCH = Values(bool)
+SIZE, LENGTH = Values(int, 1, 2**20), Values(int, -1, 2**20)
+PROBABILITY, POSITIVE = Values(float, 0, 1), Values(float, 0)
+INVERTED = Values(bool, to_config=lambda value: not value, from_config=lambda value: not value)
+ACTIVATION = Values(
     str,
     choices=utils.get_available_activation_fns(),
     to_config=ACTIVATIONS.__getitem__,
     from_config=FROM_TRANSFORMERS.__getitem__,
 )
-FEATURES = Kind(
+FEATURES = Values(
     str,
     choices=("feature:position", "position:feature", "feature", "position", "feature:distance"),
     to_config=lambda text: text.split(":"),
     from_config=":".join,
 )
-SCALE = Kind(float, 0, to_config=lambda scale: scale > 0, from_config=float)
+SCALE = Values(float, 0, to_config=lambda scale: scale > 0, from_config=float)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Flag:
     """A flag of a model."""
 
     name: str  # as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``
-    kind: Kind
+    values: Values
     default: Any  # where neither the command nor the architecture says; None if it depends on the size
     decides: str  # WEIGHTS, FUNCTION or TRAINING
     config: str | None  # its name in config.json; None if it is not there
@@ -140,7 +140,7 @@ MLM_FLAGS = (
 # of the encoder that both models share; the MLM, whose tokens have one copy, leaves it at its default
 ROPE_DIMENSIONS = Flag(
     name="rope_dimensions",
-    kind=Kind(int, choices=(1, 2)),
+    values=Values(int, choices=(1, 2)),
     default=2,
     decides=FUNCTION,
     config="rope_dimensions",
@@ -151,7 +151,7 @@ EXLM_FLAGS = (
     Flag("ext_state_num", SIZE, 4, FUNCTION, "num_states", "states of an expanded token (k; default 4)", "K"),
     Flag(
         name="links_feature",
-        kind=FEATURES,
+        values=FEATURES,
         default="feature:position",
         decides=WEIGHTS,
         config="links_features",
@@ -162,7 +162,7 @@ EXLM_FLAGS = (
     ),
     Flag(
         name="max_transition_length",
-        kind=LENGTH,
+        values=LENGTH,
         default=-1,
         decides=FUNCTION,
         config="max_transition_length",
@@ -171,7 +171,7 @@ EXLM_FLAGS = (
     ),
     Flag(
         name="state_graph",
-        kind=Kind(str, choices=STATE_GRAPHS),
+        values=Values(str, choices=STATE_GRAPHS),
         default="dag",
         decides=FUNCTION,
         config="state_graph",
@@ -181,7 +181,7 @@ EXLM_FLAGS = (
     ),
     Flag(
         name="state_embedding_scale",
-        kind=SCALE,
+        values=SCALE,
         default=0.0,
         decides=WEIGHTS,
         config="state_embedding",
@@ -192,7 +192,7 @@ EXLM_FLAGS = (
     ),
     Flag(
         name="expand_from_layer",
-        kind=LENGTH,
+        values=LENGTH,
         default=0,
         decides=FUNCTION,
         config="expand_from_layer",
@@ -203,14 +203,14 @@ EXLM_FLAGS = (
     ROPE_DIMENSIONS,
 )
 # what config.json has of a model without states
-WITHOUT_STATES = {f.config: f.kind.to_config(f.default) for f in EXLM_FLAGS if f not in MLM_FLAGS}
+WITHOUT_STATES = {f.config: f.values.to_config(f.default) for f in EXLM_FLAGS if f not in MLM_FLAGS}
 WITHOUT_STATES |= {"num_states": None, "links_features": []}
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:
     for flag in flags:
-        more = {"type": flag.kind, "metavar": flag.metavar, "choices": flag.kind.choices}
-        more = {"action": "store_true"} if flag.kind.type is bool else more
+        more = {"type": flag.values, "metavar": flag.metavar, "choices": flag.values.choices}
+        more = {"action": "store_true"} if flag.values.type is bool else more
         parser.add_argument(flag.option, help=flag.help, **more)
 
 
@@ -228,7 +228,7 @@ def defaults_of(flags: Iterable[Flag]) -> dict[str, Any]:
 
 def to_config(args, states: bool) -> dict[str, Any]:
     """Returns {name in config.json: value} of a model's arguments; ``states``: whether it is an ExLM."""
-    own = {flag.config: flag.kind.to_config(getattr(args, flag.name)) for flag in _exported(states)}
+    own = {flag.config: flag.values.to_config(getattr(args, flag.name)) for flag in _exported(states)}
     return own if states else WITHOUT_STATES | own
 
 
@@ -237,8 +237,8 @@ def from_config(config: dict[str, Any]) -> dict[str, Any]:
     Raises ValueError for a size that is missing, or a value that no flag has."""
     values = {}
     for flag in _exported(bool(config.get("num_states"))):
-        field = config[flag.config] if flag.config in config else flag.kind.to_config(flag.default)
-        values[flag.name] = flag.kind.from_config(field)
+        field = config[flag.config] if flag.config in config else flag.values.to_config(flag.default)
+        values[flag.name] = flag.values.from_config(field)
     return values
 
 

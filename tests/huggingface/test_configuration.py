@@ -6,7 +6,7 @@ from huggingface_hub import errors
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 from fs_plugins.models.flags import EXLM_FLAGS
 
-WHOLE = [flag for flag in EXLM_FLAGS if flag.config and flag.kind.type is int]
+WHOLE = [flag for flag in EXLM_FLAGS if flag.config and flag.values.type is int]
 
 
 @pytest.mark.parametrize("flag", WHOLE, ids=lambda flag: flag.name)
@@ -21,12 +21,12 @@ def test_whole_numbers_have_the_ranges_of_the_flags(flag):
             taken = False
         except errors.StrictDataclassClassValidationError:  # with another field
             taken = True
-        assert taken == flag.kind.fits(value), value
+        assert taken == flag.values.fits(value), value
 
 
 def test_defaults_are_those_of_the_flags():
     flags = [flag for flag in EXLM_FLAGS if flag.config and flag.default is not None]
-    defaults = {flag.config: flag.kind.to_config(flag.default) for flag in flags}
+    defaults = {flag.config: flag.values.to_config(flag.default) for flag in flags}
     differing = {name for name in defaults if ExLMConfig().to_dict()[name] != defaults[name]}
     assert differing == {"norm_first"}  # which exlm_base sets
 

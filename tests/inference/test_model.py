@@ -18,7 +18,7 @@ def alone(model, text, pooling):
     ids = [i for i in (0, *words, 2) for _ in range(copies)]
     with torch.no_grad():
         states = model.checkpoint.model(torch.tensor([ids]), features_only=True)[0][0]
-    k = model.checkpoint.states or copies  # <s> and </s> are expanded, words are not, but for <mask>
+    k = model.checkpoint.k or copies  # <s> and </s> are expanded, words are not, but for <mask>
     assert len(states) == 2 * k + copies * len(words) + (k - copies) * words.count(dictionary.index("<mask>"))
     return states[0] if pooling == "first" else states[k:-k].mean(0)
 
