@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from fs_plugins.files import locked
-from tests.scripts.workflow.engine import call, command, complete, fail
+from fs_plugins.files import locked, try_lock
+from tests.scripts.workflow.engine import call, command, fail
 from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 pytestmark = pytest.mark.slow
 
-WORDS = ("mine", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
-WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 FOLDER = Path("out/study/a/lr-default/seed-1")
+WORDS = (FOLDER / "joint.json", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
+WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 # waits in the process that has the word PROGRAM, before it begins or when it has written checkpoint_last.pt
 STOPPED = """
 import os, sys, time
@@ -47,6 +47,13 @@ MOMENTS = {  # what is in the log by then, or a program and whether it has begun
 EVERY = [(moment, ended_by) for moment in MOMENTS for ended_by in (signal.SIGKILL, signal.SIGINT)]
 
 
+def complete(place: Path) -> str:
+    """What a run to its end says."""
+    done = call(place, *WORDS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def results(place: Path) -> dict:
     """Those that the report shows, times aside, and the checkpoints that are left to other measures."""
     train = json.loads((place / FOLDER / "train.json").read_text())
@@ -62,7 +69,7 @@ def whole(tmp_path_factory):
     """The folder of a run that nothing stopped, on the quickstart's corpus."""
     place = tmp_path_factory.mktemp("whole")
     write_file(place / "mine.csv", "name,targets,model,k,p\na,mine,exlm,2,0.3\n")
-    complete(place, *WORDS)
+    complete(place)
     found = results(place)
     assert [one["update"] for one in found["train"]["curve"]] == list(range(2, 21, 2))
     assert found["kept"] == ["checkpoint_1_16.pt", "checkpoint_last.pt"]
@@ -75,7 +82,6 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
     shutil.copytree(whole / "out/data-bin", tmp_path / "out/data-bin")
     write_file(tmp_path / "hook/sitecustomize.py", STOPPED)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "hook")}
-    words = (FOLDER / "joint.json", *WORDS[1:])
     reached, log, sign = tmp_path / "reached", tmp_path / FOLDER / "train.log", MOMENTS[moment]
     if isinstance(sign, tuple):
         environment |= {"PROGRAM": sign[0], "MOMENT": sign[1], "REACHED": str(reached)}
@@ -83,28 +89,27 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
         # SIGINT may be ignored where the tests run in the background
         heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         outputs = {"stdout": file, "stderr": file, "start_new_session": True, "preexec_fn": heard}
-        engine = subprocess.Popen(command(*words), cwd=tmp_path, env=environment, **outputs)
+        engine = subprocess.Popen(command(*WORDS), cwd=tmp_path, env=environment, **outputs)
     deadline = time.monotonic() + 600
     while not (reached.exists() or (isinstance(sign, str) and log.exists() and sign in log.read_text())):
         assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
         time.sleep(0.05)
+    assert try_lock(tmp_path / "out/lock")[0] is None  # its folder is held
     os.killpg(engine.pid, ended_by)  # as a terminal does
     engine.wait()
     assert not (tmp_path / FOLDER / "joint.json").exists()
 
-    resumed = call(tmp_path, *words)
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    complete(tmp_path)
     assert results(tmp_path) == results(whole)
     assert ("Loaded checkpoint" in log.read_text()) == (moment == "in mid-training")
 
 
 def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
     """Also for a call from elsewhere, where Snakemake remembers nothing."""
-    again = call(whole, *WORDS)
-    assert again.returncode == 0 and "pretrain" not in again.stdout + again.stderr
+    assert "pretrain" not in complete(whole)
     shutil.copy(whole / "mine.csv", tmp_path)
     changed = {"output=out": f"output={whole / 'out'}", "updates=20": "updates=21"}
-    words = [changed.get(word, word) for word in WORDS]
+    words = ["mine", *(changed.get(word, word) for word in WORDS[1:])]
     assert "updates: there 20, asked 21" in fail(tmp_path, *words)
     with locked(whole / "out"):
-        assert "another run is at work in out" in fail(whole, *WORDS)
+        assert "another run is at work in out" in fail(whole, "mine", *WORDS[1:])
