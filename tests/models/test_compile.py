@@ -85,7 +85,7 @@ def test_equals_eager(flag, dtype):
 def test_a_training_of_many_lengths_has_few_graphs(without_code, kind, flag):
     """Twice the same 8 updates on samples of 20 to 27 tokens, two to five of them masked, and validations."""
     arch, criterion, flags = builders.KINDS[kind]
-    flags |= builders.SMALL
+    flags = flags | builders.SMALL
     eager, compiled = (builders.model(arch, WORDS, **flags, **f).train() for f in ({}, {flag: True}))
     criterion = masked_lm if kind == "repeated" else dag
     for i in range(16):
