@@ -40,6 +40,13 @@ public:
 #endif
 };
 
+// The polynomial in x with these coefficients, that of the highest power first.
+template <typename... Coefficients>
+EXLM_INLINE double polynomial(double x, double sum, Coefficients... others) {
+    ((sum = sum * x + others), ...);
+    return sum;
+}
+
 // exp(x) without a call or a branch, so that loops over it vectorise: within 2 units in the last place, 0 below -708,
 // infinite above 709, NaN for NaN. x = k log 2 + r with |r| <= log 2 / 2; exp(r) by its series, 2^k by its exponent
 // bits.
@@ -49,20 +56,9 @@ EXLM_INLINE double exp_inline(double x) {
     const double shifted = clamped * 1.4426950408889634 + SHIFT;
     const double k = shifted - SHIFT;
     const double r = (clamped - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
-    double sum = 1.0 / 6227020800.0;
-    sum = sum * r + 1.0 / 479001600.0;
-    sum = sum * r + 1.0 / 39916800.0;
-    sum = sum * r + 1.0 / 3628800.0;
-    sum = sum * r + 1.0 / 362880.0;
-    sum = sum * r + 1.0 / 40320.0;
-    sum = sum * r + 1.0 / 5040.0;
-    sum = sum * r + 1.0 / 720.0;
-    sum = sum * r + 1.0 / 120.0;
-    sum = sum * r + 1.0 / 24.0;
-    sum = sum * r + 1.0 / 6.0;
-    sum = sum * r + 0.5;
-    sum = sum * r + 1.0;
-    sum = sum * r + 1.0;
+    const double sum = polynomial(r, 1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
+                                  1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0,
+                                  1.0 / 6.0, 0.5, 1.0, 1.0);
     uint64_t bits;
     std::memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 1023) << 52;
@@ -84,17 +80,8 @@ EXLM_INLINE double log_inline(double x) {
     std::memcpy(&m, &mantissa_bits, sizeof m);
     k -= 4503599627370496.0 + 1023.0;
     const double t = (m - 1.0) / (m + 1.0), t2 = t * t;
-    double sum = 1.0 / 23.0;
-    sum = sum * t2 + 1.0 / 21.0;
-    sum = sum * t2 + 1.0 / 19.0;
-    sum = sum * t2 + 1.0 / 17.0;
-    sum = sum * t2 + 1.0 / 15.0;
-    sum = sum * t2 + 1.0 / 13.0;
-    sum = sum * t2 + 1.0 / 11.0;
-    sum = sum * t2 + 1.0 / 9.0;
-    sum = sum * t2 + 1.0 / 7.0;
-    sum = sum * t2 + 1.0 / 5.0;
-    sum = sum * t2 + 1.0 / 3.0;
+    const double sum = polynomial(t2, 1.0 / 23.0, 1.0 / 21.0, 1.0 / 19.0, 1.0 / 17.0, 1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0,
+                                  1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0);
     return k * 6.93147180369123816490e-01 + (2.0 * t + (2.0 * t * t2 * sum + k * 1.90821492927058770002e-10));
 }
 

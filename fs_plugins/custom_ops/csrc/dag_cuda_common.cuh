@@ -19,24 +19,8 @@ constexpr int WARP = 32;
 constexpr int STEP_WARPS = 8;  // of a block, where a block is not a sentence
 constexpr unsigned ALL = 0xffffffffu;
 
-__device__ float warp_max(float x) {
-    for (int step = WARP / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(ALL, x, step));
-    return x;
-}
-
 __device__ float warp_sum(float x) {
     for (int step = WARP / 2; step > 0; step /= 2) x += __shfl_xor_sync(ALL, x, step);
-    return x;
-}
-
-// Largest x of the block, for all its threads; scratch has an entry for each warp and is free again on return.
-__device__ float block_max(float x, float* scratch) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-    x = warp_max(x);
-    if (lane == 0) scratch[warp] = x;
-    __syncthreads();
-    x = warp_max(lane < warps ? scratch[lane] : -INFINITY);
-    __syncthreads();
     return x;
 }
 
@@ -75,9 +59,7 @@ struct Ratios {
     int M, width;
     __host__ __device__ Ratios(int M_, int L) : M(M_), width((L + WARP - 1) / WARP * WARP) {}
     __host__ __device__ int64_t size() const { return static_cast<int64_t>(M) * width; }
-        __device__ Scaled* of(void* workspace, int64_t b) const {
-        return static_cast<Scaled*>(workspace) + b * size();
-    }
+    __device__ Scaled* of(void* workspace, int64_t b) const { return static_cast<Scaled*>(workspace) + b * size(); }
 };
 
 // grad_match [M][L] of a sentence without posteriors, by the whole block.

@@ -2,11 +2,8 @@
 //
 // Nodes are cut into slices of 32, and the matrix of edges into tiles of 8 or 16 x 32 (forward: from 8 nodes to a
 // slice, or 16) or 32 x 8 (backward: from a slice to 8 nodes) on and above the diagonal, a lane for each node of the
-// slice. Tiles are counted slice by slice and dealt out to the warps in turn, so that all have equally many, also of
-// those that a step touches: the first of them in registers, the others in shared memory. A step from target to target
-// has two halves with a barrier after each: (1) warp k adds up what has been sent to slice k and makes the slice's new
-// row; (2) each warp adds up what its tiles send, and leaves one number for each node of a slice. No value is ever
-// added by two threads in an undetermined order.
+// slice. README.md says how the warps share them, and what the two halves of a step do. Tiles are counted slice by
+// slice. No value is ever added by two threads in an undetermined order.
 #pragma once
 
 #include "dag_cuda_common.cuh"
