@@ -45,9 +45,11 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"text": text_of, "quoted": quoted}
     tags = ["exlm", "sentence-transformers", *(["chemistry"] if smiles else [])]
-    about["header"] = ModelCardData(
-        library_name="transformers", pipeline_tag=PIPELINES.get(head), license=about.pop("licence"), tags=tags
-    ).to_yaml()
+    licence = about.pop("licence") or None
+    header = ModelCardData(
+        library_name="transformers", pipeline_tag=PIPELINES.get(head), license=licence, tags=tags
+    )
+    about["header"] = header.to_yaml()
     text = environment.from_string(template).render(
         **about,
         config=config,

@@ -171,15 +171,18 @@ print("stats:", json.dumps(stats))
 """
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
 def train_on_two(*runs: list) -> list[Run]:
     """Several trainings, one after the other, by two data-parallel workers with fairseq's default backend.
 
     On this machine's CPU, where fairseq itself starts one process a GPU; the first one logs.
     """
-    processes = []
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+    port, processes = free_port(), []
     for rank in (0, 1):
         workers = [
             *("--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"),

@@ -1,7 +1,8 @@
-"""scripts/pretrain_text.sh trains on prepared text; a finished run is not repeated."""
+"""scripts/pretrain_text.sh trains on prepared text, on one process or two; a finished run is not repeated."""
 
 import random
 import re
+import sys
 
 import prepare_text
 import pytest
@@ -54,6 +55,28 @@ def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_
     log = (folder / "train.log").read_text()
     assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"]
     assert updates_of(last) == 2
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
+    """In bash, as torchrun would start them; without dropout, whose random numbers are each process's own."""
+    words = ["exlm", "smoke", str(corpus)]
+    flags = ["--cpu", "--updates", "6", "--batch-size", "8", "--dropout", "0", "--attention-dropout", "0"]
+    flags += ["--encoder-layers", "1", "--warmup-updates", "2", "--lr", "1e-2"]
+    flags += ["--validate-interval-updates", "6", "--log-interval", "1"]
+    command = ["bash", str(commands.ROOT / "scripts" / "pretrain_text.sh"), *words, str(tmp_path / "two")]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(commands.free_port())}
+    shared |= {"GLOO_SOCKET_IFNAME": "lo", "EXLM_PYTHON": sys.executable}
+    processes = [
+        commands.start_process([*command, *flags, "--update-freq", "1"], RANK=rank, LOCAL_RANK=rank, **shared)
+        for rank in ("0", "1")
+    ]
+    two, _ = commands.finish(*processes)
+    pages.run("pretrain_text", *words, tmp_path / "one", *flags, "--update-freq", 2)
+    one = commands.parse((tmp_path / "one" / "train.log").read_text())
+    first, last = two.values("loss")[0], two.values("loss", "valid")[-1]
+    assert last == pytest.approx(one.values("loss", "valid")[-1], abs=1e-3)  # the log's last digit
+    assert last < first - 1
 
 
 @pytest.mark.slow

@@ -80,6 +80,8 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
     assert "no properties" in refused(script.main, "predict", path, stream, "--device", "cpu")
+    bad = write_file(tmp_path / "bad.txt", "ethanol\n")
+    assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
 
 
 def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path):

@@ -34,3 +34,9 @@ def test_trained_and_used(tmp_path):
 def test_a_limit_is_shared_by_the_files(tmp_path):
     files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
     assert len([*train_bpe.paragraphs(layouts_of(files), most=10)]) == 2 * 2  # a document of each
+
+
+def test_a_column_that_does_not_exist(tmp_path, refused):
+    source = write_file(tmp_path / "a.jsonl", '{"query": "SELECT 1"}\n')
+    assert "in 'text'" in refused(train_bpe.main, tmp_path / "bpe", source)
+    main(train_bpe, tmp_path / "bpe", source, "--text-column", "query")

@@ -155,7 +155,7 @@ def binarise(
         built.finalize(padding_factor=1)  # the most frequent first, then in order of characters
         with atomic(folder / "dict.txt") as file:
             built.save(file)
-    dictionary, result = read_dictionary(folder / "dict.txt"), {"corpus": corpus, "valid_share": valid_share}
+    dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": corpus, "valid_share": valid_share}
     for split in ("train", "valid"):
         share, own = None if valid else (valid_share, least), [drafts[path] for path in files[split] or train]
         chosen = _chosen(split, own, share)

@@ -126,7 +126,7 @@ def checked_vocabulary(folder: Path, corpus: str, taken: tuple[str, ...]) -> Voc
     sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
     with reading(folder / "prepared.json"):
-        made = about.get("corpus", corpus)
+        made = about.get("kind", corpus)
         check_sizes(folder, about)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():
         made = "fine-tuning"

@@ -90,8 +90,8 @@ def test_data_of_another_kind(folder, toy_inputs, tmp_path):
     with pytest.raises(ValueError, match="c/dict.txt.*of that of --restore-file"):
         pages.resolve(SMILES, "exlm", "smoke", c, tmp_path / "save", "--restore-file", other)
     corpora = [  # content of prepared.json, and what is said
-        ('{"corpus": "smiles"}', "give it to pretrain_smiles.sh"),
-        ('{"corpus": "text", "vocabulary": "0a"}', "prepare it again"),
+        ('{"kind": "smiles"}', "give it to pretrain_smiles.sh"),
+        ('{"kind": "text", "vocabulary": "0a"}', "prepare it again"),
     ]
     others = [(file, "{}", "finetune_") for file in ("molecules.json", "../summary.json")]
     for i, (file, content, said) in enumerate([*(("prepared.json", *one) for one in corpora), *others]):
