@@ -119,6 +119,8 @@ def few_and_many() -> pd.DataFrame:
         row = {"model": label, "seeds": f"{one['seed'].nunique()}"}
         row["parameters"] = f"{one['parameters'].max():,}"
         row["FLOPs, times the MLM's"] = f"{one['flops'].max() / mlm['flops'].min():.2f}"
+        seconds = mean(one.drop_duplicates("seed"), "seconds")
+        row["seconds of a core"] = f"{seconds.centre:,.0f}" if seconds else ""
         single = one[one["setting"] == "one mask"]
         row |= {"one mask": text(mean(single, "joint"), 3), "right, %": text(mean(single, "right"), 1)}
         for setting, counts in {"15%": "1", "38.7%": "1 2 4", "62.2%": "1 2 4"}.items():
