@@ -24,6 +24,7 @@ TASKS = (*PRETRAINING_TASKS, *FINETUNING_TASKS)
 CRITERIA = (
     "masked_lm",
     "masked_lm_accuracy",
+    "causal_masked_lm",
     "nat_dag_loss_mlm",
     "nat_ctc_loss_mlm",
     "sentence_prediction",

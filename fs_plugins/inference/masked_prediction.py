@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
 from fs_plugins.custom_ops.match_scores import match_scores
+from fs_plugins.models.causal_head import CausalMLM
 from fs_plugins.models.exlm import ExLMModel, StateGraph
 from fs_plugins.modules.marginals import ctc_word_log_probs
 
@@ -93,6 +94,9 @@ class MaskedPredictor:
             tokens: [B, T] int64, right-padded; at masked ones it does not matter which.
             masked: [B, T] bool.
         """
+        if isinstance(self.model, CausalMLM):  # each given those before it, which only tokens say
+            visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
+            return self.model(visible, target=tokens, masked_tokens=masked)[0].float().log_softmax(-1)
         if not isinstance(self.model, ExLMModel):
             visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
             copies = masked.repeat_interleave(self.copies, dim=1)
@@ -127,6 +131,11 @@ class MaskedPredictor:
         """
         wanted = masked if wanted is None else wanted
         each = torch.zeros(tokens.shape, device=tokens.device)
+        if isinstance(self.model, CausalMLM):  # the GRU reads the wanted words only
+            visible = tokens.masked_fill(masked, self.dictionary.index("<mask>"))
+            logits = self.model(visible, target=tokens, masked_tokens=wanted)[0].float()
+            each[wanted] = logits.log_softmax(-1).gather(1, tokens[wanted][:, None])[:, 0]
+            return each, each.sum(1)
         if not self.has_transitions:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
             each = each.masked_fill(~wanted, 0.0)

@@ -12,6 +12,7 @@ from torch import Tensor
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.inference.decodings import GraphDecoder
 from fs_plugins.inference.masked_prediction import MaskedPredictor
+from fs_plugins.models.causal_head import CausalMLM
 from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
@@ -49,6 +50,12 @@ def _draw(
     predictor: MaskedPredictor, tokens: Tensor, masked: Tensor, generators: Sequence[torch.Generator], n: int
 ) -> Iterator[Tensor]:
     """Yields for each row [n, masked words] int64, drawn with a generator of its own."""
+    if isinstance(predictor.model, CausalMLM):
+        visible = tokens.masked_fill(masked, predictor.dictionary.index("<mask>")).repeat_interleave(n, 0)
+        each = [generator for generator in generators for _ in range(n)]
+        rows = predictor.model.draw(visible, masked.repeat_interleave(n, 0), each)
+        yield from (torch.stack(rows[i : i + n]) for i in range(0, len(rows), n))
+        return
     if not predictor.has_transitions:
         rows = predictor.token_log_probs(tokens, masked).exp().cpu().split(masked.sum(1).tolist())
         for row, generator in zip(rows, generators, strict=True):

@@ -3,7 +3,7 @@
 from fairseq.models import register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
-from fs_plugins.models import exlm_lattice, mlm  # noqa: F401  (registers the models of the names below)
+from fs_plugins.models import causal_head, exlm_lattice, mlm  # noqa: F401  (registers the models of the names below)
 from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, ROPE_DIMENSIONS, defaults_of, set_defaults
 
 # encoder layers, hidden size, feed-forward size, attention heads
@@ -40,6 +40,7 @@ ARCHITECTURES = {
     "p_roberta_base": (MLM, BASE, False, {}),
     "p_roberta_large": (MLM, LARGE, False, {}),
     "mlm_smiles": (MLM, SMILES, True, {}),
+    "mlm_causal": (("p_roberta_causal", mlm_architecture), SMILES, True, {}),
     "mlm_tiny": (MLM, TINY, True, {"embedding_init_std": 0.2}),
     "p_roberta_ext_denselink": (EXLM, BASE, False, {}),
     "p_roberta_ext_denselink_base": (EXLM, BASE, False, {}),
