@@ -29,6 +29,7 @@ def test_the_authors_command_learns(corpus, tmp_path):
     assert b"nonfinite" in events.read_bytes()
 
 
+@pytest.mark.slow
 def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):
     flags = ["--dropout", 0, "--attention-dropout", 0]
     plain = train(*pretraining(corpus, tmp_path / "float32", *flags))
@@ -39,6 +40,7 @@ def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):
     assert list(train(*flags, "--max-update", 10).losses()) == [9, 10]
 
 
+@pytest.mark.slow
 def test_the_log_is_free_of_warnings_and_an_error_ends_with_its_message(corpus, tmp_path):
     """Those of fairseq's own code are silenced, there are none of ours; nothing hides an error."""
     flags = pretraining(corpus, tmp_path, "--num-workers", 1, "--amp", "--max-update", 2)

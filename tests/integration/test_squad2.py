@@ -34,6 +34,7 @@ def memorised(squad_data, tmp_path_factory):
     return folder, train(*finetuning(squad_data, folder, *flags))
 
 
+@pytest.mark.slow
 def test_questions_that_are_memorised_and_predicted(memorised, squad_data, tmp_path):
     folder, run = memorised
     f1, em = run.values("f1", "valid"), run.values("em", "valid")

@@ -23,6 +23,7 @@ def batch() -> MaskedBatch:
     return MaskedBatch(tokens, ranks, [7, 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("kind", ["mlm", "repeated", "exlm", "without transitions"])
 def test_fillings_come_as_often_as_they_are_probable(kind, passes):

@@ -80,6 +80,7 @@ def test_equals_eager(flag, dtype):
     torch.testing.assert_close(found[1][0].double(), loss.double(), rtol=0.01, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
 @pytest.mark.parametrize("kind", ["exlm", "lattice", "repeated"])
 def test_a_training_of_many_lengths_has_few_graphs(without_code, kind, flag):
@@ -99,6 +100,7 @@ def test_a_training_of_many_lengths_has_few_graphs(without_code, kind, flag):
     assert 1 < graphs() <= 10
 
 
+@pytest.mark.slow
 def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
     monkeypatch.setattr(compilation, "SHAPES", 3)
     with torch._dynamo.config.patch(recompile_limit=3):

@@ -12,6 +12,7 @@ from tests.support.builders import write_file
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_study(tmp_path):
     (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm,4,0.15\nb,mine,mlm,1,0.15\n")
     words = ("output=out", "updates=7", "only=k=4,p=0.15", "seeds=1,2,3", "rates=1e-3,2e-3", "gpus=2")

@@ -117,6 +117,7 @@ def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
     prepare(tmp_path / "out", [corpus(tmp_path / "b.txt")], other=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_stopped_while_workers_are_at_work_and_repeated(how, sources, whole, tmp_path):
     output, log = tmp_path / "out", tmp_path / "log"
