@@ -1,6 +1,7 @@
 """The benchmark of a training step, and what it counts."""
 
 import bench_step
+import pytest
 import torch
 from step_costs import OperatorCounter, peak_of_allocations, size_in_memory
 
@@ -24,6 +25,7 @@ def test_operators_bytes_and_peak_memory():
     assert peak_of_allocations(allocate) == 4 * (1000 + 1000)
 
 
+@pytest.mark.slow
 def test_prints_a_row_for_each_model(capsys):
     rows = ["--expand-from-layer", "0", "1", "--state-graph", "dag", "lattice", "--batch-size", "2"]
     rows += ["--arch", "exlm_tiny", "mlm_tiny", "--baseline", "roberta_base", "--tokens", "30"]

@@ -59,6 +59,7 @@ for loader in loaders:
 """
 
 
+@pytest.mark.slow
 def test_a_process_from_import_to_end(tmp_path):
     """It ends while batches are prepared, and no thread of gloo is left when Python ends."""
     command = [sys.executable, "-c", FROM_IMPORT_TO_END, tmp_path / "store"]

@@ -127,6 +127,7 @@ def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
 def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
     """Which holds the folder until it has ended."""
