@@ -45,18 +45,16 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"text": text_of, "quoted": quoted}
     tags = ["exlm", "sentence-transformers", *(["chemistry"] if smiles else [])]
-    licence = about.pop("licence") or None
-    header = ModelCardData(
-        library_name="transformers", pipeline_tag=PIPELINES.get(head), license=licence, tags=tags
-    )
-    about["header"] = header.to_yaml()
+    pipeline, licence = PIPELINES.get(head), about.pop("licence") or None
+    header = ModelCardData(library_name="transformers", pipeline_tag=pipeline, license=licence, tags=tags)
     text = environment.from_string(template).render(
         **about,
+        header=header.to_yaml(),
         config=config,
         k=config["num_states"],
         ctc=config["alignment"] == "ctc",
         head=head,
-        pipeline=PIPELINES.get(head),
+        pipeline=pipeline,
         outputs=OUTPUTS,
         labels=list(config.get("id2label", {}).values()),
         parameters=sum(tensor.numel() for tensor in tensors.values()),
