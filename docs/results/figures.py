@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from rows import by_passes, entropies, mean, read, sizes
 
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
+OTHERS = "continued|from the MLM|absolute"  # of the passes
 
 
 def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
@@ -76,7 +77,8 @@ def states_figure(figure: Figure) -> None:
 
 def passes_figure(figure: Figure) -> None:
     """Draws joint bits and valid fillings over passes, a column for each masking probability."""
-    data = by_passes().query("setting != 'one mask' and group == group.iloc[-1]")
+    shown = "setting != 'one mask' and group == group.iloc[-1] and not label.str.contains(@OTHERS)"
+    data = by_passes().query(shown)
     counts = ["1", "2", "4", "one by one"]
     settings = list(data["setting"].unique())
     panels = figure.subplots(2, len(settings), sharex=True)

@@ -76,10 +76,11 @@ def finetuning() -> pd.DataFrame:
 
 
 def properties() -> pd.DataFrame:
-    """Returns the RMSE of each computed property, over seeds of pre-training."""
+    """Returns the RMSE of each computed property, and ROC-AUC on Tox21, over seeds of pre-training."""
     rows, names = [], ("logP", "QED", "TPSA")
     for model, part in read("properties").groupby("model", sort=False):
         scores = {f"RMSE of {name}": text(mean(part, name), 3) for name in names}
+        scores["ROC-AUC, Tox21, %"] = text(mean(part, "Tox21"), 1)
         rows.append({"model": model, "seeds": f"{len(part)}", **scores})
     return pd.DataFrame(rows)
 
