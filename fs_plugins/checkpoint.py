@@ -24,6 +24,7 @@ from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
+LAYERS = "encoder.sentence_encoder.layers."  # what the names of their weights begin with
 
 
 @dataclass
@@ -88,7 +89,7 @@ class Checkpoint:
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
         """Returns the codec of its corpus: SMILES if its dictionary is one of them, else ``make_codec``'s."""
-        if self.properties or (bpe is None and is_smiles(self.dictionary.symbols)):
+        if self.properties or (not (bpe or self.written) and is_smiles(self.dictionary.symbols)):
             return Smiles()
         return make_codec(bpe or self.written, self.data, self.dictionary)
 
@@ -114,13 +115,18 @@ def load_checkpoint(
     state, cfg = read_state(path)
     dictionary, folder = _dictionary(path, cfg, state.get("task_state") or {}, data)
     cfg.model.load_checkpoint_heads = True
-    model = untrained_model(cfg, dictionary)
+    with reading(path):
+        model = untrained_model(cfg, dictionary, state["model"])
     logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
     return trained(path, model, state, cfg, dictionary, device, data=folder)
 
 
-def untrained_model(cfg: DictConfig, dictionary: Dictionary) -> RotaryRobertaModel:
-    """Returns a new model of these flags; the state of the random numbers stays as it is."""
+def untrained_model(cfg: DictConfig, dictionary: Dictionary, weights: dict) -> RotaryRobertaModel:
+    """Returns a new model of these flags; the state of the random numbers stays as it is. Raises ValueError
+    if the weights that it is for are of another number of layers, which might fill the memory."""
+    layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}
+    if len(layers) != cfg.model.encoder_layers:
+        raise ValueError(f"{cfg.model.encoder_layers} encoder layers, and weights of {len(layers)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

@@ -80,12 +80,12 @@ class Vocabulary:
 
 def dictionary_file(path: Path) -> Path:
     """Returns the file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it
-    or beside it (of GLUE in its input0); of a folder for transformers without one, its tokenizer.json."""
+    or beside it (of GLUE in its input0); of a folder for transformers its tokenizer.json."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir() or path.suffix == ".pt":
         if (folder / INPUT / FILE).is_file() and not (folder / FILE).is_file():
             folder = folder / INPUT
-        exported = (folder / "config.json").is_file() and not (folder / FILE).is_file()
+        exported = all((folder / name).is_file() for name in ("config.json", TOKENIZER))
         return folder / (TOKENIZER if exported else FILE)
     return path
 

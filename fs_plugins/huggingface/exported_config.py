@@ -92,11 +92,15 @@ def outputs_of(checkpoint: Checkpoint, head: Head) -> Outputs:
     """Returns what the outputs of a head for sequences are: properties of molecules, what the model's folder
     says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
     fine-tuning's data, or LABEL_0, LABEL_1, ..."""
-    if checkpoint.properties is not None or checkpoint.outputs is not None:
-        return checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
+    count = checkpoint.model.classification_heads[head.name].out_proj.out_features
+    if (
+        outputs := checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
+    ) is not None:
+        if len(outputs.names) != count:
+            raise ValueError(f"{checkpoint.path} has {count} outputs, and the names {outputs.names!s:.200}")
+        return outputs
     if getattr(checkpoint.cfg.criterion, "regression_target", False):
         return Outputs(REGRESSION, ("score",))
-    count = checkpoint.model.classification_heads[head.name].out_proj.out_features
     stored = getattr(checkpoint.cfg.task, "data", None)
     for folder in stored_folders(checkpoint.path, stored):
         path = folder / "label" / "dict.txt"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
@@ -24,13 +23,13 @@ from fs_plugins.files import reading
 from fs_plugins.huggingface import exported_config, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
-from fs_plugins.models import architectures  # noqa: F401  (registers them)
-from fs_plugins.models.exlm import ExLMModel
-from fs_plugins.models.flags import from_config
+from fs_plugins.models.architectures import ARCHITECTURES, EXLM, MLM
+from fs_plugins.models.flags import SIZE, from_config
 
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+EPSILON = 1e-5  # of layer norms
 
 
 def open_checkpoint(
@@ -77,11 +76,11 @@ def restore(
     for kept in state["task_state"].values():
         kept["symbols"] = list(dictionary.symbols)
     with reading(folder / "config.json"):
-        model, head = untrained_model(cfg, dictionary), head_of(config)
-    if head is not None and head.of_sequences:
-        model.register_classification_head(head.name, num_classes=len(state["outputs"]["names"]))
-    elif head is not None:
-        model.register_token_head(head.name, 2)
+        model, head = untrained_model(cfg, dictionary, state["model"]), head_of(config)
+        if head is not None and head.of_sequences:
+            model.register_classification_head(head.name, num_classes=len(state["outputs"]["names"]))
+        elif head is not None:
+            model.register_token_head(head.name, 2)
     own, held = model.state_dict(), state["model"]
     missing = [name for name in own if name not in held and not name.endswith(weights.COMPUTED)]
     if lost := weights.incomplete_parts(missing, held):
@@ -96,9 +95,13 @@ def restore(
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     """Writes what :func:`restore` gave in the format of fairseq's checkpoints, without an optimizer's state,
     and beside it the dictionary and, of a BPE, the tokenizer; returns the path. Raises FileExistsError if the
-    file exists, and ValueError if there is another dictionary beside it."""
+    file exists, and ValueError if there is another model's dictionary, tokenizer or folder around it."""
     path, cfg = Path(path), checkpoint.cfg
     own_files.check_absent(path)
+    bpe, tokenizer = Path(checkpoint.written or ""), path.parent / TOKENIZER
+    another = bpe.is_file() and tokenizer.is_file() and tokenizer.read_bytes() != bpe.read_bytes()
+    if another or is_folder(path.parent):
+        raise ValueError(f"{path.parent} has another model's files: choose another folder for {path.name}")
     if checkpoint.missing:
         missing = ", ".join(checkpoint.missing)
         logger.warning("%s does not hold %s: they are initialised", checkpoint.path, missing)
@@ -123,8 +126,8 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not beside.is_file():
         vocabulary.write(beside)
-    if checkpoint.written and Path(checkpoint.written).is_file():
-        own_files.copy(checkpoint.written, path.parent / TOKENIZER)
+    if bpe.is_file():
+        own_files.copy(bpe, tokenizer)
     with own_files.atomic(path, "wb") as file:
         torch.save(state, file)
     return path
@@ -138,6 +141,9 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         config = {"num_states": None, "fairseq": {}, **json.loads(path.read_text(encoding="utf-8-sig"))}
         if config.get("model_type") != "exlm":
             raise ValueError(f"a model of type {config.get('model_type')!r:.200}, this reads 'exlm'")
+        if (eps := config.get("layer_norm_eps", EPSILON)) != EPSILON:
+            raise ValueError(f"layer_norm_eps is {eps!r:.200}, and {EPSILON} in the models of fairseq")
+        SIZE.checked(config["repeat_times"], "repeat_times")
         head = head_of(config)
     tensors = read_tensors(folder)
     with reading(path):
@@ -151,6 +157,9 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         cfg = run_flags(config, head, outputs, info)
     with reading(folder):
         state = {"model": weights.to_fairseq(tensors, head), "outputs": outputs and asdict(outputs)}
+        rows = len(state["model"].get("encoder.sentence_encoder.embed_tokens.weight", ()))
+        if config["vocab_size"] != rows:
+            raise ValueError(f"vocab_size is {config['vocab_size']!r:.200}, and {rows} tokens have weights")
     state["task_state"] = {"molecule_property": info.to_dict()} if info else {}
     return config, state, cfg
 
@@ -242,7 +251,7 @@ def run_flags(
         task = criterion = "molecule_property"
     else:
         task, criterion = "repeated_sentence_prediction" if repeated else "glue", "sentence_prediction"
-    task, criterion = {"_name": task, **config["fairseq"].get("samples", {})}, {"_name": criterion}
+    task, criterion = {**config["fairseq"].get("samples", {}), "_name": task}, {"_name": criterion}
     if repeated:
         task["repeat_times"] = config["repeat_times"]
     if head is not None and head.of_sequences:
@@ -254,10 +263,10 @@ def run_flags(
         usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
         task = {**usual, **task, "num_classes": len(outputs.names)}
         task["max_positions"] = exported_config.longest_text(config) * config["repeat_times"]
-    arch = str(config["fairseq"].get("arch"))
-    model = ARCH_MODEL_REGISTRY.get(arch)
-    if model is None or issubclass(model, ExLMModel) != bool(config["num_states"]):
-        arch = "p_roberta_ext_denselink_base" if config["num_states"] else "p_roberta_base"
     flags = from_config({"tie_word_embeddings": True, **config})
+    arch, family = str(config["fairseq"].get("arch")), EXLM if config["num_states"] else MLM
+    known, _, pre_norm, _ = ARCHITECTURES.get(arch, (None,) * 4)
+    if known != family or pre_norm and not flags["encoder_normalize_before"]:
+        arch = f"{family}_base"  # which sets no flag that is given
     model = Namespace(arch=arch, _name=arch, **flags)
     return read_settings({"cfg": {"model": model, "task": task, "criterion": criterion}})

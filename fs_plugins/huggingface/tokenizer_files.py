@@ -84,9 +84,9 @@ def _renumbered(dictionary: Dictionary, bpe: ByteBpe) -> Tokenizer:
 
 def written_as(path: Path) -> str:
     """Returns how text is written in the tokens of a tokenizer.json made here, as of
-    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file."""
+    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file, also of another's."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    splitter = (content.get("pre_tokenizer") or {}).get("type")
-    if content["model"].get("type") != "WordLevel":
-        return str(path)
-    return {"Split": "smiles", "WhitespaceSplit": "none"}.get(splitter, str(path))
+    splitter = content.get("pre_tokenizer") or {}
+    if content["model"].get("type") == "WordLevel" and splitter.get("pattern") == {"Regex": PATTERN}:
+        return "smiles"
+    return "none" if splitter == {"type": "WhitespaceSplit"} and not content.get("normalizer") else str(path)

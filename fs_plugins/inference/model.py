@@ -78,9 +78,6 @@ class Model:
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
         self.limit = min(max_tokens, trained_length(checkpoint) or max_tokens)
-        self.predictor = MaskedPredictor(
-            checkpoint.model, copies=checkpoint.copies, ctc=not checkpoint.has_transitions
-        )
 
     @property
     def width(self) -> int:
@@ -198,9 +195,16 @@ class Model:
         without a mask, or more states than the model has positions."""
         return self.predictor.token_log_probs(*self._masked(encode_with_masks(text, self.codec)))
 
+    @cached_property
+    def predictor(self) -> MaskedPredictor:
+        """Returns what predicts masked words. Raises ValueError if the model's folder lacks a part of it."""
+        checkpoint = self.checkpoint
+        self._check("encoder.lm_head", *(["encoder.query_linear"] if checkpoint.has_transitions else []))
+        ctc = not checkpoint.has_transitions
+        return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)
+
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
         """Returns the symbols as tokens [1, T], and which are masks."""
-        self._check("encoder.lm_head")
         dictionary = self.checkpoint.dictionary
         ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
         tokens = torch.tensor([ids], device=self.checkpoint.device)

@@ -71,7 +71,7 @@ def load_samples(
             training, so that models of the same training but another ``--max-positions`` get the same.
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
-    break_mode = break_mode or str(getattr(task, "sample_break_mode", "none"))
+    break_mode = break_mode or str(getattr(task, "sample_break_mode", "eos"))  # rows, of a fine-tuning
     longest = getattr(task, "tokens_per_sample", None)
     length = longest or 2  # not read with eos, which other data than a pre-training's need
     folder = Path(checkpoint.data or ".")

@@ -1,6 +1,7 @@
 """Fine-tuning on GLUE (section 5.2): fairseq's ``sentence_prediction``, with less padding; of a Repeated
 MLM (appendix B.2) with the input repeated as in pre-training."""
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,7 +66,8 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     def adopt(self, checkpoint):
         names = checkpoint.outputs.names if checkpoint.outputs else ()
         classes = self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)]
-        if {*names} == {*classes} and list(names) != classes:
+        ours, theirs = ([re.sub(r"[\W_]", "", name).lower() for name in row] for row in (names, classes))
+        if {*ours} == {*theirs} and ours != theirs:
             raise ValueError(f"the model's classes are {', '.join(names)}, the data's {', '.join(classes)}")
 
     def load_dataset(self, split, combine=False, **kwargs):

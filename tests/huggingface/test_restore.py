@@ -90,6 +90,25 @@ def test_after_a_fine_tuning(save_checkpoint, corpus, tmp_path, caplog):
             restore(tmp_path / "export")
 
 
+def test_settings_that_were_changed_in_transformers(folders, load, tmp_path):
+    """An encoder of another norm than its architecture's name says; and what fairseq's layers do not have."""
+    for kind in ("mlm", "exlm"):
+        options = {"norm_first": False, "ignore_mismatched_sizes": True}
+        for name, part in (("AutoModelForMaskedLM", options), ("AutoTokenizer", {})):
+            load(name, folders[kind], **part).save_pretrained(tmp_path / kind)
+        features, _ = restore(tmp_path / kind).model.token_features(TOKENS)
+        expected = load("AutoModel", tmp_path / kind).eval()(TOKENS).last_hidden_state
+        torch.testing.assert_close(features[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
+    config = json.loads((tmp_path / "mlm" / "config.json").read_text())
+    changes = {"layer_norm_eps": 1e-12, "vocab_size": 10**8, "num_hidden_layers": 10**5, "repeat_times": 2.0}
+    for name, value in changes.items():
+        (tmp_path / "mlm" / "config.json").write_text(json.dumps({**config, name: value}))
+        with pytest.raises(
+            ValueError, match=name if name != "num_hidden_layers" else "100000 encoder layers"
+        ):
+            restore(tmp_path / "mlm")
+
+
 def test_a_regression_is_standardised_again(save_checkpoint, tmp_path):
     path = molecule_checkpoint(save_checkpoint, "regression", ("logS",), (-2.5,), (1.5,))
     back = save(restore(export(path, tmp_path / "export")), tmp_path / "back.pt")
@@ -107,7 +126,11 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
     for words in ((tmp_path / "x.pt", "--data", other), (other / "x.pt",)):
         assert str(other / "dict.txt") in refused(import_huggingface.main, folder, *words)
-    assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
+    assert "another model's files" in refused(import_huggingface.main, folder, folders["mlm"] / "x.pt")
+    assert not any((place / "x.pt").exists() for place in (tmp_path, other, folders["mlm"]))
+    copied = shutil.copytree(folder, tmp_path / "copied")
+    builders.write_dictionary(copied, [*reversed(WORDS)])  # the tokenizer's is the model's
+    assert restore(copied).dictionary.symbols == restore(folder).dictionary.symbols
 
 
 def test_weights_that_are_not_those_of_an_exlm(folders, refused, tmp_path):
@@ -123,6 +146,10 @@ def test_weights_that_are_not_those_of_an_exlm(folders, refused, tmp_path):
         content = {name: tensor for name, tensor in content.items() if tensor is not None}
         safetensors.torch.save_file(content, folder / "model.safetensors")
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+    part = {name: tensor for name, tensor in tensors.items() if not name.startswith("graph.")}
+    safetensors.torch.save_file(part, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="does not hold encoder.query_linear"):
+        load_model(folder).fill("this is <mask>")
     safetensors.torch.save_file(tensors, folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "mask_token_id": 5}))

@@ -12,6 +12,7 @@ from tokenizers import AddedToken, pre_tokenizers
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import Smiles, encode_text, make_codec
 from fs_plugins.huggingface.export import export
+from fs_plugins.huggingface.tokenizer_files import written_as
 from tests.support import builders
 
 LINES = [
@@ -167,6 +168,23 @@ def test_ids_of_smiles(exported, load, tmp_path):
     with pytest.raises(ValueError, match="'x'"):  # fairseq's side says so; a tokenizer of transformers cannot
         codec.encode("CxC", first=True)
     assert tokenizer("CxC")["input_ids"] == [0, 4, 3, 4, 2]
+
+
+def test_tokenizers_of_others_are_neither_smiles_nor_blanks(exported, tmp_path):
+    _, _, tokenizer = exported(tokenize("CcNO"), builders.smiles_folder(tmp_path / "data", "as-given"))
+    inner = tokenizer.backend_tokenizer
+    assert written(inner, tmp_path) == "smiles"
+    inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")  # a letter, of a protein or a gene
+    assert written(inner, tmp_path).endswith(".json")
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert written(inner, tmp_path).endswith(".json")  # as white space at the ends is taken away
+    inner.normalizer = None
+    assert written(inner, tmp_path) == "none"
+
+
+def written(tokenizer, folder) -> str:
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return written_as(folder / "tokenizer.json")
 
 
 def test_smiles_are_canonical_where_the_training_made_them_so(exported, load, tmp_path, run_outside):

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
+from fs_plugins.measures.masked_samples import load_samples
 from tests.support.builders import KINDS
+from tests.support.builders import TEXTS as TEXTS_OF_CORPUS
 
 TEXTS = ["this is good news", "I am", "it is very very good , and I am glad to see it .", "news"]
 TEXTS += ["I see <mask> ."]
@@ -91,6 +93,13 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
         expected, _ = model.checkpoint.model(tokens, features_only=True, classification_head_name="glue")
     np.testing.assert_allclose(pair, expected[0].softmax(-1), atol=1e-6)
     assert list(model.outputs.names) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    [samples] = load_samples(model.checkpoint, count=1)  # of a fine-tuning's data: rows
+    assert len(samples) == 2 + len(TEXTS_OF_CORPUS[0].split())
+    state = torch.load(path)
+    state["outputs"] = {"problem": "regression", "names": ["a", "b"], "mean": [], "std": []}
+    torch.save(state, path)
+    with pytest.raises(ValueError, match="has 3 outputs, and the names"):
+        load(path, data=corpus, device="cpu").predict("this is good")
     other = save_checkpoint("exlm_base")
     with pytest.raises(ValueError, match=str(other)):
         load(other, device="cpu").predict("this is good")

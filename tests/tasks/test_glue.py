@@ -1,5 +1,8 @@
 """The task of GLUE: fairseq's ``sentence_prediction``, in another order."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -92,6 +95,14 @@ def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
     task, _ = load(pairs, "train", RepeatedSentencePredictionTask, repeat_times=3, max_positions=90)
     for batch in batches(task, max_tokens=300):
         assert batch["net_input"]["src_tokens"].numel() <= 300
+
+
+@pytest.mark.parametrize(("names", "fits"), [("YES No", True), ("no_ YES", False), ("LABEL_0 LABEL_1", True)])
+def test_classes_in_another_order_are_refused(pairs, names, fits):
+    task, _ = load(pairs, "valid")
+    checkpoint = SimpleNamespace(outputs=SimpleNamespace(names=tuple(names.split())))
+    with nullcontext() if fits else pytest.raises(ValueError, match="no_, YES, the data's yes, no"):
+        task.adopt(checkpoint)
 
 
 @pytest.mark.parametrize("settings", [{}, {"no_shuffle": True}])
