@@ -12,7 +12,7 @@ LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,
 REFUSED = {
     "empty SMILES": re.compile(r"\s*$"),
     "white space in the SMILES": re.compile(r".*\s"),  # RDKit takes what follows for a name
-    "a zero byte in the SMILES": re.compile(".*\0"),  # where it stops
+    "a character that is not printable ASCII": re.compile(".*[^!-~]"),  # trimmed at the ends; at \0 it stops
     f"too long: more than {LONGEST:,} characters": re.compile(rf".{{{LONGEST + 1}}}"),
     "InChI, not SMILES": re.compile("InChI="),
     # symbols in brackets alone, with a bare carbon or nitrogen: [C][C][O] is a chain of radicals to RDKit
@@ -65,7 +65,7 @@ def is_molecule(text: str) -> bool:
 def _without_maps(molecule: Chem.Mol) -> Chem.Mol:
     """Returns a molecule without atom maps ([CH3:1]), which number atoms of reactions and are no part of it:
     with them, two copies of a molecule would be two molecules, with two scaffolds."""
-    mapped = [atom for atom in molecule.GetAtoms() if atom.GetAtomMapNum()]
+    mapped = [atom for atom in molecule.GetAtoms() if atom.HasProp("molAtomMapNumber")]
     for atom in mapped:
         atom.SetAtomMapNum(0)
     if mapped:  # read anew: maps count for stereocentres, and atoms in brackets have no implicit hydrogens

@@ -9,7 +9,8 @@ from fs_plugins.data.molecules import LONGEST, canonical_smiles, murcko_scaffold
 ALUMINIUM = "CC(=O)O[AlH3](O)OC(C)=O"
 
 
-REASONS = {"": "empty", "C C": "white space", "CC\0C": "zero byte", "C(": "SMILES", "c1cccc1": "kekulize"}
+REASONS = {"": "empty", "C C": "white space", "C(": "SMILES", "c1cccc1": "kekulize"}
+REASONS |= dict.fromkeys(("CC\0C", "CCO\u2026", "CC\uff23", "\u00e9CC", "CCO\x7f", "\1CC"), "printable ASCII")
 REASONS |= {"InChI=1S/CH4/h1H4": "InChI", "[C][C][O]": "SELFIES", "[Br][C][=N]": "SELFIES"}
 REASONS |= {"[Na+1].[C][O-1]": "SELFIES"}
 REASONS |= {"[#119]": "RDKit cannot", "[C-200]": "charge or", "[CH260]": "hydrogens"}
@@ -47,6 +48,7 @@ def test_atom_maps_are_no_part_of_a_molecule():
             copy = parse_molecule(Chem.MolToSmiles(mapped))
             assert canonical_smiles(copy, "") == canonical_smiles(plain, "")
             assert murcko_scaffold(copy) == murcko_scaffold(plain)
+    assert canonical_smiles(parse_molecule("[CH3:0][CH2:0][OH:0]"), "") == "CCO"
     mapped = "[CH3:1][C@](F)(Cl)[CH3:2]"
     assert canonical_smiles(parse_molecule(mapped), mapped) == "CC(C)(F)Cl"
     for smiles in ("[H][H]", "[O][O]", "[C-]#[O+]", "[Na][Cl]"):  # in brackets alone, and no SELFIES
