@@ -11,14 +11,19 @@ import gzip
 import io
 import pickle
 import re
+import struct
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import numpy as np
-from lib.files import reading
+from lib.command_line import script
+from lib.files import ROOT, reading
 
 LMDB = (".lmdb", ".mdb")
+SIZES = struct.Struct("<QQ")  # of a key and its value
 
 
 class Unread:
@@ -105,18 +110,37 @@ def lmdb_file(path: Path) -> Path:
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
     """Yields (key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0",
-    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. A process may open a file only once
-    at a time. Raises ValueError if it is truncated."""
+    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. Raises ValueError if it is truncated
+    or damaged. LMDB maps the file into memory: a damaged one ends the process that reads it, a child."""
+    words = [sys.executable, "-m", __name__, path.absolute(), *["by number"] * by_number]
+    with Popen(words, cwd=ROOT / "scripts", stdout=PIPE, stderr=PIPE) as child:
+        try:
+            while len(sizes := child.stdout.read(SIZES.size)) == SIZES.size:
+                yield tuple(map(child.stdout.read, SIZES.unpack(sizes)))
+            if status := child.wait():
+                said = child.stderr.read().decode().strip().removeprefix("error: ")
+                raise ValueError(said if status == 2 else f"{path}: damaged, download it again")
+        finally:
+            child.kill()
+
+
+@script
+def send() -> None:
+    """Writes what :func:`lmdb_items` yields to standard output, the sizes before."""
     import lmdb
 
-    options = {"subdir": False, "readonly": True, "lock": False, "readahead": False, "max_spare_txns": 1}
+    path, options = Path(sys.argv[1]), {"readahead": False, "max_spare_txns": 1}
+    options |= {"subdir": False, "readonly": True, "lock": False}
     with reading(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
-        # LMDB maps the file into memory: to read beyond its end would end the process
         there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
         if there < whole:
             raise ValueError(f"truncated, with {there:,} of at least {whole:,} bytes: download it again")
-        if not by_number:
-            yield from transaction.cursor()
-            return
-        for key in sorted(transaction.cursor().iternext(values=False), key=lambda key: (len(key), key)):
-            yield key, transaction.get(key)
+        items, left = transaction.cursor(), file.stat()["entries"]
+        if sys.argv[2:]:
+            keys = sorted(items.iternext(values=False), key=lambda key: (len(key), key))
+            items = ((key, transaction.get(key)) for key in keys)
+        for key, value in items:
+            sys.stdout.buffer.write(SIZES.pack(len(key), len(value)) + key + value)
+            left -= 1
+        if left:
+            raise ValueError(f"damaged, without {left:,} of its entries: download it again")

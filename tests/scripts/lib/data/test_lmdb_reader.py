@@ -98,3 +98,17 @@ def test_a_truncated_file(tmp_path):
     os.truncate(path, int(path.stat().st_size * 0.99))
     with pytest.raises(ValueError, match="cut.lmdb: truncated"):
         next(lmdb_items(path))
+
+
+DAMAGED = {"SIGABRT": (3, 10, 0), "SIGBUS": (2, 17, 0), "lost entries": (44, 12, 255)}
+
+
+@pytest.mark.parametrize(("page", "offset", "byte"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file(page, offset, byte, tmp_path):
+    """Which ends the process that reads it, or has less than it says."""
+    path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps({"smi": "C" * (i + 1)}) for i in range(500)])
+    with path.open("r+b") as file:
+        file.seek(page * 4096 + offset)
+        file.write(bytes([byte]))
+    with pytest.raises(ValueError, match="a.lmdb: damaged"):
+        list(lmdb_items(path))
