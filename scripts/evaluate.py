@@ -175,16 +175,20 @@ def main(argv: list[str] | None = None) -> None:
     add("--remove", choices=("all", "others"), help=remove)
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
+    if args.remove and args.checkpoint.is_dir():  # beside it are the checkpoints of somebody else
+        raise UserError(f"--remove is for checkpoints of a run, {args.checkpoint} is a folder: leave it out")
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     writers = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
     if isinstance(task, Squad2Task):
         task.n_best = 20  # answers in nbest_predictions.json
+    elif threshold:
+        raise UserError(f"--threshold is for SQuAD, not --task {task.cfg._name}: leave it out")
+    args.output.mkdir(parents=True, exist_ok=True)  # what cannot be written is found before any work
     outputs = {}
     for split in args.split:
         with reading(args.data / split):
             outputs[split] = predict(task, model, split, args.batch_size)
-    args.output.mkdir(parents=True, exist_ok=True)
     write = next(function for of_task, function in writers.items() if isinstance(task, of_task))
     print(write(args, task, outputs, arch))
     for path in args.checkpoint.parent.glob("checkpoint*.pt") if args.remove else []:

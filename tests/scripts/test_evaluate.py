@@ -118,9 +118,14 @@ def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
     assert "give --overwrite" in refused(evaluate.main, *words, "--remove", "all")
     evaluated(*words, "--remove", "all", "--overwrite")
     assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
+    kept, words[0] = checkpoint().rename(tmp_path / "checkpoint_best.pt"), tmp_path / "model"
+    export(kept, words[0], data=data)
+    for remove in ("all", "others"):
+        assert "is a folder" in refused(evaluate.main, *words, "--remove", remove, "--overwrite")
+    assert kept.exists()
 
 
-def test_what_is_refused(checkpoint, data, tmp_path, refused):
+def test_what_is_refused(checkpoint, data, tmp_path, refused, monkeypatch):
     model, other = checkpoint(), shutil.copytree(data, tmp_path / "other-bin")
     (other / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")
     of_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
@@ -131,4 +136,7 @@ def test_what_is_refused(checkpoint, data, tmp_path, refused):
         ((checkpoint({**GLUE, "_name": "sentence_prediction"}), data), "--task sentence_prediction"),
     ):
         assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
+    monkeypatch.setattr(evaluate, "predict", None)  # before any work
+    for named, *more in (("for SQuAD", "--threshold", 3), ("File exists", "--output", __file__)):
+        assert named in refused(evaluate.main, model, data, "--output", tmp_path / "out", *more)
     assert not list(tmp_path.glob("out/*"))
