@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     texts = paragraphs(layouts_of(args.text), column)
     if (first := next(texts, None)) is None:  # it would be a tokenizer of bytes
         raise UserError(f"there is no text to train on, of JSON and tables in {column!r}: see --text-column")
-    tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     args.output.mkdir(parents=True, exist_ok=True)
+    tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     write_lines(path, [tokenizer.to_str(pretty=True)])
     print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
