@@ -32,7 +32,10 @@ from lib.data.tables import TableFormat, add_table_arguments
 from lib.data.text_files import COMPRESSED
 from lib.files import DIGITS, atomic, check_absent, plain_cell, tsv_line
 
-REMARKS = ".remarks.tsv"  # how the name of embed's remarks ends
+
+def remarks_of(output: Path) -> Path:
+    """Returns the file of embed's remarks."""
+    return output.with_name(f"{output.name}.remarks.tsv")
 
 
 def output_of(args: argparse.Namespace) -> Path:
@@ -41,7 +44,8 @@ def output_of(args: argparse.Namespace) -> Path:
     path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
-    check_absent(output, args.overwrite)
+    for written in [output, remarks_of(output)][: 1 + (args.what == "embed")]:
+        check_absent(written, args.overwrite)
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 
@@ -52,14 +56,17 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
     Args:
         header: of the cells.
         rows: (record, (values, remark)); values are None if the molecule could not be read.
-        names: of the values; those that the header has too, and the remark, get " (predicted)".
+        names: of the values; those that are taken, and the remark's, get " (predicted)".
     """
-    counts, taken = Counter(), set(header)
+    counts, more = Counter(), []
+    for name in map(plain_cell, (*names, "remark")):
+        while name in (*header, *more):
+            name += " (predicted)"
+        more.append(name)
     with atomic(output, "wb") as raw:
         file = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
         writer = csv.writer(file, lineterminator="\n")
-        more = [f"{name} (predicted)" if name in taken else name for name in (*names, "remark")]
-        writer.writerow([*header, *map(plain_cell, more)])
+        writer.writerow([*header, *more])
         for record, (values, remark) in rows:
             counts[values is not None] += 1
             cells = [*record.cells, *[""] * len(header)][: len(header)]
@@ -98,7 +105,7 @@ def predictions(models: Sequence, texts: Sequence[Iterable[str]]) -> tuple[list[
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
     """Writes vectors and remarks; ``rows`` and the counts are as in :func:`predict`."""
     counts, header = Counter(), {"descr": "<f4", "fortran_order": False, "shape": shape}
-    with atomic(output, "wb") as file, atomic(output.with_name(output.name + REMARKS)) as remarks:
+    with atomic(output, "wb") as file, atomic(remarks_of(output)) as remarks:
         np.lib.format.write_array_header_1_0(file, header)
         remarks.write("row\tsmiles\tremark\n")
         for row, (record, (vector, remark)) in enumerate(rows, start=1):
@@ -131,6 +138,8 @@ def main(argv: list[str] | None = None) -> None:
     pooling = "embed: the state of <s> (of ExLM its first), or the mean over the tokens (default: first)"
     add("--pooling", choices=("first", "mean"), default="first", help=pooling)
     args = parser.parse_args(argv)
+    if args.what == "embed" and len(args.model) > 1:
+        raise UserError(f"embed takes one model, not {len(args.model)}: embed with each by itself")
     output, form = output_of(args), TableFormat.of(args)
     header = header_of(args.molecules, form)  # an unreadable file is refused before the model is loaded
     from fs_plugins.data.text_codecs import Smiles
@@ -162,7 +171,7 @@ def main(argv: list[str] | None = None) -> None:
         rows = zip(records, model.embed(texts, pooling=args.pooling), strict=True)
         counts = embed(output, rows, (sum(1 for _ in read()), model.width))
     if (unread := counts[False]) and not counts[True]:
-        remarks = output.with_name(output.name + REMARKS) if args.what == "embed" else output
+        remarks = remarks_of(output) if args.what == "embed" else output
         why = f"see the remarks in {remarks} (--overwrite replaces it)"
         raise UserError(f"none of {unread:,} molecules could be read: {why}")
     said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""

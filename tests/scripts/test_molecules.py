@@ -31,14 +31,14 @@ FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 def test_predictions_stand_beside_the_whole_row(tmp_path):
     rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
-    content = "\n".join(["y,remark,smiles", *rows]).encode("latin-1")
+    content = "\n".join(["y,y (predicted),smiles", *rows]).encode("latin-1")
     path, good = write_file(tmp_path / "a.csv.gz", content), ([1.0, 2.5], "")
     found = [good, (None, "empty SMILES"), (None, "empty SMILES"), (None, ""), good, ([0.5, 0.25], "unknown")]
     rows, out = zip(records_in(path, FORM), found, strict=True), tmp_path / "out.csv"
     assert script.predict(out, header_of(path, FORM), rows, ("=p", "y")) == {True: 3, False: 3}
     cells = "cells, but the header has 3"
     assert list(csv.reader(out.read_text("latin-1").splitlines())) == [
-        ["y", "remark", "smiles", "'=p", "y (predicted)", "remark (predicted)"],
+        ["y", "y (predicted)", "smiles", "'=p", "y (predicted) (predicted)", "remark"],
         ["x", "C", "CCO", "1", "2.5", ""],
         ["x", " y", "C", "", "", f"4 {cells}: CCO; wrong number of cells: 4, but the header has 3"],
         ["", "", "", "", "", "empty SMILES"],
@@ -78,7 +78,8 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
         assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
     call("embed", path, stream)  # beside the molecules
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
-    assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
+    (tmp_path / "set.npy").unlink()
+    assert "set.npy.remarks.tsv exists" in refused(script.main, "embed", path, stream, "--device", "cpu")
     assert "no properties" in refused(script.main, "predict", path, stream, "--device", "cpu")
     bad = write_file(tmp_path / "bad.txt", "ethanol\n")
     assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
