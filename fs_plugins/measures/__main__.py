@@ -51,7 +51,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         shares = "masking probabilities (default: as trained)"
-        add("--mask-prob", type=float, nargs="+", metavar="P", default=[None], help=shares)
+        share = Values(float, 1e-6, 0.999999 if name == "entropy" else 1)  # fairseq masks less than all
+        add("--mask-prob", type=share, nargs="+", metavar="P", default=[None], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=POSITIVE, metavar="N", help=longest)
@@ -84,9 +85,11 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
 
 def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     """Returns what a measure says of a model at each p and number of passes. Raises ValueError for fillings
-    of a model of text."""
+    of a model of text, and a model without data."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
+    if checkpoint.data is None:
+        raise ValueError(f"{checkpoint.path} names no data to measure on: give --data")
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
         return [function(checkpoint, share, **options) for share in args.mask_prob]

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.__main__ import main
@@ -137,6 +138,12 @@ def test_what_is_refused(pretrained, save_checkpoint, tmp_path):
     ):
         with pytest.raises(SystemExit, match=f"^error: .*{named}"):
             main([measure, str(pretrained), "--device", "cpu", *flags.split()])
+    for measure, p in (("probe", "38.7"), ("joint", "-0.5"), ("filling", "0"), ("entropy", "1")):
+        with pytest.raises(SystemExit, match="^2$"):
+            main([measure, str(pretrained), f"--mask-prob={p}"])
+    for measure in ("probe", "entropy"):
+        with pytest.raises(SystemExit, match="model names no data .*--data"):
+            main([measure, str(export(pretrained, tmp_path / measure / "model")), "--device", "cpu"])
     builders.write_dictionary(tmp_path, builders.WORDS[:7])
     other = save_checkpoint("exlm_tiny", symbols=builders.dictionary(builders.WORDS[:7]), data=tmp_path)
     with pytest.raises(SystemExit, match="different vocabularies: .* apart"):
