@@ -92,8 +92,8 @@ class ByteBpe(Codec):
         self.inner = Tokenizer.from_str(self.tokenizer.to_str())  # of what follows a mask
         if self.puts_blank:
             self.inner.pre_tokenizer.add_prefix_space = False
-        self.symbols = {token: str(i) if len(files) == 2 else token for token, i in ids.items()}
-        self.tokens = {symbol: token for token, symbol in self.symbols.items()}
+        self.symbols = {i: str(i) if len(files) == 2 else token for token, i in ids.items()}
+        self.tokens = {self.symbols[i]: token for token, i in ids.items()}
         self.marks_starts = any(token.startswith(BLANK) and len(token) > 1 for token in ids)
 
     @property
@@ -104,7 +104,7 @@ class ByteBpe(Codec):
 
     def encode(self, text, first):
         tokenizer = self.tokenizer if first else self.inner
-        return [self.symbols[token] for token in tokenizer.encode(text, add_special_tokens=False).tokens]
+        return [self.symbols[i] for i in tokenizer.encode(text, add_special_tokens=False).ids]
 
     def starts_word(self, symbol):
         return not self.marks_starts or self.tokens.get(symbol, BLANK).startswith(BLANK)

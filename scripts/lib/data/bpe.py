@@ -88,11 +88,7 @@ class TextEncoder:
 
 def symbols_of(bpe: ByteBpe) -> list[str | None]:
     """Returns the dictionary's symbol of each id of a BPE; None for an unused id."""
-    ids = bpe.tokenizer.get_vocab()
-    symbols: list[str | None] = [None] * (max(ids.values()) + 1)
-    for symbol, token in bpe.tokens.items():
-        symbols[ids[token]] = symbol
-    return symbols
+    return [bpe.symbols.get(i) for i in range(max(bpe.symbols) + 1)]
 
 
 def dictionary_of(bpe: ByteBpe) -> str:
