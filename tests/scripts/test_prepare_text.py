@@ -51,6 +51,7 @@ def write_corpus(folder: Path, layout: str, ending: str) -> list[Path]:
         table = pandas.DataFrame([json.loads(line) for line in json_text().splitlines()])
         path = folder / f"part.{layout}{ending}"
         folder.mkdir()
+        table = table.rename(columns={"text": "Text"})
         write = table.to_parquet if layout == "parquet" else partial(table.to_csv, sep=SEPARATORS[layout])
         write(path, index=False)
     else:

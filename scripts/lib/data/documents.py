@@ -101,7 +101,7 @@ def _rows(path: Path, layout: str, column: str) -> Iterator[Document]:
         own = header[column_of(header, column, path, TEXT_OPTION)]
         header = [name for name in header if name in {own, *WIKIPEDIA}]
         rows = enumerate(rows_of(path, header), 1)
-        header[header.index(own)] = column
+        header = [column if name == own else name for name in header]  # not in place: rows_of is lazy
     else:
         rows = table_rows(path, TableFormat(column, header=not column.isdecimal()))
         _, header = next(rows)
