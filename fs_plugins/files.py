@@ -40,8 +40,8 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EEXIST, "a folder, a pipe or a device has that name")
         with open(fresh, mode, **text) as file:
             yield file
             file.flush()

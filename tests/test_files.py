@@ -15,6 +15,14 @@ from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OSError, match="a folder, a pipe or a device"), atomic(path):
+            pass
+    assert (tmp_path / "pipe").is_fifo() and [*tmp_path.iterdir()] == [tmp_path / "pipe"]
+
+
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_a_file_gets_its_name_when_it_is_complete(mode, tmp_path):
     path = tmp_path / "file"
