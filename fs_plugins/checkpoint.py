@@ -135,15 +135,16 @@ def untrained_model(cfg: DictConfig, dictionary: Dictionary, weights: dict) -> R
 
 def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None, **about) -> Checkpoint:
     """Returns a model with the weights of a state, which is as fairseq-train saves it; ``about``: what else a
-    Checkpoint has. Raises ValueError for weights of another model."""
-    target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    Checkpoint has. Raises ValueError for weights of another model, or no such device."""
     with reading(path):
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
         outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
     about["task_state"] = state.get("task_state") or {}
     about["updates"] = (state.get("optimizer_history") or [{}])[-1].get("num_updates")
     about["score"] = (state.get("extra_state") or {}).get("val_loss")
-    model = model.to(target).eval()
+    with reading(f"device {device}"):
+        target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model = model.to(target).eval()
     return Checkpoint(path, model, dictionary, cfg=cfg, device=target, outputs=outputs, **about)
 
 

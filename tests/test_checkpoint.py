@@ -51,3 +51,6 @@ def test_devices(pretrained):
     """A GPU is taken if there is one."""
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert next(load_checkpoint(pretrained).model.parameters()).device.type == expected
+    for device in ("cuda:99", "foo"):
+        with pytest.raises(ValueError, match=f"^device {device}: "):
+            load_checkpoint(pretrained, device=device)
