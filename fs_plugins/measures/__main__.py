@@ -90,20 +90,23 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     if checkpoint.data is None:
         raise ValueError(f"{checkpoint.path} names no data to measure on: give --data")
+    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
+    shares = [trained if share is None else share for share in args.mask_prob]
+    if None in shares:
+        raise ValueError(f"{checkpoint.path} does not say how many tokens were masked: give --mask-prob")
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
-        return [function(checkpoint, share, **options) for share in args.mask_prob]
+        return [function(checkpoint, share, **options) for share in shares]
     if args.measure == "filling":
         options["fillings"] = args.fillings
         if not is_smiles(checkpoint.dictionary.symbols):
             raise ValueError(f"filling is for models of SMILES, {checkpoint.path} is one of text")
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
-    trained = getattr(checkpoint.cfg.task, "mask_prob", None)
     several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]
     return [
-        function(model.predictor, samples, trained if share is None else share, **options, **passes)
-        for share in args.mask_prob
+        function(model.predictor, samples, share, **options, **passes)
+        for share in shares
         for passes in several
     ]
 

@@ -131,7 +131,7 @@ def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoi
     assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
 
 
-def test_what_is_refused(pretrained, save_checkpoint, tmp_path):
+def test_what_is_refused(pretrained, save_checkpoint, corpus, tmp_path):
     for measure, flags, named in (
         ("filling", "", str(pretrained)),
         ("joint", f"--output {__file__}", "--overwrite"),
@@ -144,6 +144,11 @@ def test_what_is_refused(pretrained, save_checkpoint, tmp_path):
     for measure in ("probe", "entropy"):
         with pytest.raises(SystemExit, match="model names no data .*--data"):
             main([measure, str(export(pretrained, tmp_path / measure / "model")), "--device", "cpu"])
+        (config := tmp_path / measure / "model" / "config.json").write_text(
+            config.read_text().replace('"mask_prob"', '"x"')
+        )
+        with pytest.raises(SystemExit, match="were masked: give --mask-prob"):
+            main([measure, str(config.parent), "--device", "cpu", "--data", str(corpus)])
     builders.write_dictionary(tmp_path, builders.WORDS[:7])
     other = save_checkpoint("exlm_tiny", symbols=builders.dictionary(builders.WORDS[:7]), data=tmp_path)
     with pytest.raises(SystemExit, match="different vocabularies: .* apart"):
