@@ -58,9 +58,7 @@ def parser() -> argparse.ArgumentParser:
     add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
     kinds = "each property is 0 or 1 (default); a number; or the only one is 0, 1, 2, ..."
     broken = "leave rows out that have a cell which is not a label, and list them in report.tsv"
-    add(
-        "--decimal", choices=(".", ","), default=".", help="the decimal mark of a table's labels (default: .)"
-    )
+    add("--decimal", choices=(".", ","), default=".", help="decimal mark of a table's labels (default: .)")
     add("--skip-broken", action="store_true", help=broken)
     add("--kind", choices=tuple(KINDS), default="classification", help=kinds)
     log = "of a regression: learn and predict the decimal logarithms of the labels"
@@ -119,7 +117,7 @@ def encode(
     if not molecules or len(faulty) > len(molecules) / 2:
         first = f": line {faulty[0].line} is {faulty[0].smiles[:60]!r}, {faulty[0].fault}" if faulty else ""
         raise UserError(
-            f"{len(faulty):,} of {len(molecules):,} rows cannot be used{first}: are these the right columns?"
+            f"{len(faulty):,} of {len(molecules):,} rows cannot be used{first}: choose other columns"
         )
     return unknown_tokens
 
@@ -214,9 +212,7 @@ def main(argv: list[str] | None = None) -> None:
     given = lmdbs or args.split_column is not None
     args.split = args.split or ("given" if given else "scaffold")
     if given != (args.split == "given"):
-        raise UserError(
-            "--split given needs --split-column NAME or LMDBs, which are split; no other split has it"
-        )
+        raise UserError("--split given needs --split-column NAME or LMDBs, which no other split takes")
     if args.log_target and args.kind != "regression":
         raise UserError(f"--log-target is of --kind regression, not {args.kind}: classes have no logarithms")
     allow = args.valence == "allow" if args.valence else known.allow_valence
@@ -236,14 +232,8 @@ def main(argv: list[str] | None = None) -> None:
             form.check(args.source, molecules)
         if args.log_target:
             names = [f"log10({name})" for name in names]
-        unknown = encode(
-            molecules,
-            {*dictionary.symbols},
-            canonical=canonical,
-            allow_valence=allow,
-            max_unknown=args.max_unknown,
-            scaffolds=args.split == "scaffold",
-        )
+        read_as = {"canonical": canonical, "allow_valence": allow, "scaffolds": args.split == "scaffold"}
+        unknown = encode(molecules, {*dictionary.symbols}, max_unknown=args.max_unknown, **read_as)
         splits, drawn = split_molecules(molecules, args.split, args.seed)
         if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
             remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")

@@ -143,9 +143,7 @@ def read_table(
     at = [column_of(header, name, path, "--label-columns") for name in names]
     if len(set(at)) < len(at) or any(map(invalid_byte, names)):
         shown = ", ".join(map(ascii, names))
-        raise UserError(
-            f"{path}: the labels are {shown}: give each once (and --encoding, if it is not UTF-8)"
-        )
+        raise UserError(f"{path}: the labels are {shown}: give each once, or --encoding if it is not UTF-8")
     molecules, remarks = [], []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")

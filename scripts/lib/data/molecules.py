@@ -43,10 +43,7 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> st
     """Returns one of ``formats``, by the file's name. Raises UserError for another name."""
     if (suffix := suffix_of(path)) in formats:
         return suffix
-    raise UserError(
-        f"{path} is none of {', '.join(formats)}: save a spreadsheet as .csv; "
-        f"obabel '{path}' -O molecules.smi converts formats of molecules"
-    )
+    raise UserError(f"{path} is none of {', '.join(formats)}: save a spreadsheet as .csv, molecules as .smi")
 
 
 def header_of(path: Path, form: TableFormat) -> list[str]:

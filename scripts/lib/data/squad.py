@@ -41,9 +41,7 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
                 for entry in entries:
                     question = _add_question(squad, entry)
                     if question.id in seen:
-                        raise UserError(
-                            f"question {question.id} is both in {seen[question.id]} and in {path}"
-                        )
+                        raise UserError(f"question {question.id} is in {seen[question.id]} and {path}")
                     seen[question.id] = path
                     if not question.answers and entry.get("is_impossible") is not True:
                         unlabelled.append(question.id)

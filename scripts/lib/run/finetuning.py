@@ -12,16 +12,7 @@ from lib.command_line import Flags, UserError, count, script
 from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json, reading
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
-from lib.run.launch import (
-    BEST,
-    IMPORTED,
-    LESS_IS_BETTER,
-    MAXIMIZE,
-    Training,
-    arguments,
-    devices,
-    launch,
-)
+from lib.run.launch import BEST, IMPORTED, LESS_IS_BETTER, MAXIMIZE, Training, arguments, devices, launch
 
 from fs_plugins.checkpoint_settings import FINETUNING_TASKS
 from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder
@@ -81,9 +72,7 @@ def resolve(benchmark: str, words: list[str]) -> Training:
     point = {name: flags.value(flag) for name, flag in FLAGS.items()}
     update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
     if update % (steps * workers):
-        raise UserError(
-            f"--batch-size {update}, of an update, is no multiple of {workers} GPUs x --update-freq {steps}"
-        )
+        raise UserError(f"--batch-size {update} is no multiple of {workers} GPUs x --update-freq {steps}")
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.take("--warmup-ratio")

@@ -157,9 +157,8 @@ def check_lengths(files: list[Path], flags: Flags) -> None:
         longest = int(dataset.sizes.max()) + 1  # <s>
         if longest > most and "--skip-invalid-size-inputs-valid-test" not in flags:
             raise UserError(
-                f"{path} has a sentence of {longest:,} tokens, with <s> and </s>, which --sample-break-mode "
-                f"{mode} keeps whole, and --tokens-per-sample is {most}: give more, or prepare the data with "
-                f"--max-tokens {most - 2}"
+                f"{path} has a sentence of {longest:,} tokens, which --sample-break-mode {mode} keeps whole: "
+                f"give more than --tokens-per-sample {most}, or prepare the data with --max-tokens {most - 2}"
             )
 
 

@@ -84,10 +84,7 @@ def read(config: dict) -> argparse.Namespace:
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
-        raise UserError(
-            "rates: the first of seeds chooses each model's learning rate, and the others are reported: give "
-            "two rates and two seeds or more, such as rates=5e-4,1e-3 seeds=1,2,3,4"
-        )
+        raise UserError("rates: give two or more, and as many seeds, of which the first chooses a rate")
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
@@ -101,10 +98,7 @@ def read(config: dict) -> argparse.Namespace:
     taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
     for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
-            raise UserError(
-                f"{name}: {', '.join(wrong)} would apply to runs that differ in it; use the settings "
-                "updates, max_epoch, only, seeds, rates and gpus"
-            )
+            raise UserError(f"{name}: {', '.join(wrong)} would apply to runs that differ in it: leave it out")
     return settings
 
 

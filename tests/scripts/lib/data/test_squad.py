@@ -58,7 +58,7 @@ def test_parquet_of_the_hub(tmp_path):
     ("questions", "named"),
     [
         ([question(answers=[("1066", 0)]), question("q2", ())], "no question of .*a.json has"),
-        ([question(), question()], "q1 is both in"),
+        ([question(), question()], "question q1 is in"),
         ([question("q1", (), is_impossible="false")], "1 questions .*q1"),
     ],
 )
