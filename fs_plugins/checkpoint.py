@@ -88,7 +88,8 @@ class Checkpoint:
         return PropertyInfo.from_dict(held) if held else None
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """Returns the codec of its corpus: SMILES if its dictionary is one of them, else ``make_codec``'s."""
+        """Returns the codec of its corpus: of ``bpe``, else as its folder says, else SMILES if its dictionary
+        is one of them, else what ``make_codec`` finds."""
         if self.properties or (not (bpe or self.written) and is_smiles(self.dictionary.symbols)):
             return Smiles()
         return make_codec(bpe or self.written, self.data, self.dictionary)
@@ -123,10 +124,10 @@ def load_checkpoint(
 
 def untrained_model(cfg: DictConfig, dictionary: Dictionary, weights: dict) -> RotaryRobertaModel:
     """Returns a new model of these flags; the state of the random numbers stays as it is. Raises ValueError
-    if the weights that it is for are of another number of layers, which might fill the memory."""
+    if the weights that it is for are of another number of layers."""
     layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}
     if len(layers) != cfg.model.encoder_layers:
-        raise ValueError(f"{cfg.model.encoder_layers} encoder layers, and weights of {len(layers)}")
+        raise ValueError(f"{cfg.model.encoder_layers} layers, weights of {len(layers)}: mend its settings")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)

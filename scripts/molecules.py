@@ -56,7 +56,7 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
     Args:
         header: of the cells.
         rows: (record, (values, remark)); values are None if the molecule could not be read.
-        names: of the values; those that are taken, and the remark's, get " (predicted)".
+        names: of the values. Where the header has one of these, or "remark", it gets " (predicted)".
     """
     counts, more = Counter(), []
     for name in map(plain_cell, (*names, "remark")):

@@ -80,12 +80,13 @@ class Vocabulary:
 
 def dictionary_file(path: Path) -> Path:
     """Returns the file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it
-    or beside it (of GLUE in its input0); of a folder for transformers its tokenizer.json."""
+    or beside it (of GLUE in its input0); of an ExLM for transformers its tokenizer.json."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir() or path.suffix == ".pt":
         if (folder / INPUT / FILE).is_file() and not (folder / FILE).is_file():
             folder = folder / INPUT
-        exported = all((folder / name).is_file() for name in ("config.json", TOKENIZER))
+        config, listed = folder / "config.json", (folder / FILE).is_file()
+        exported = config.is_file() and (not listed or '"exlm"' in config.read_text("utf-8", "replace"))
         return folder / (TOKENIZER if exported else FILE)
     return path
 

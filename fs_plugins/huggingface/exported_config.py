@@ -93,9 +93,8 @@ def outputs_of(checkpoint: Checkpoint, head: Head) -> Outputs:
     says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
     fine-tuning's data, or LABEL_0, LABEL_1, ..."""
     count = checkpoint.model.classification_heads[head.name].out_proj.out_features
-    if (
-        outputs := checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
-    ) is not None:
+    outputs = checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
+    if outputs is not None:
         if len(outputs.names) != count:
             raise ValueError(f"{checkpoint.path} has {count} outputs, and the names {outputs.names!s:.200}")
         return outputs

@@ -95,20 +95,19 @@ def restore(
 def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     """Writes what :func:`restore` gave in the format of fairseq's checkpoints, without an optimizer's state,
     and beside it the dictionary and, of a BPE, the tokenizer; returns the path. Raises FileExistsError if the
-    file exists, and ValueError if there is another model's dictionary, tokenizer or folder around it."""
+    file exists, and ValueError if there is another dictionary or tokenizer beside it."""
     path, cfg = Path(path), checkpoint.cfg
     own_files.check_absent(path)
     bpe, tokenizer = Path(checkpoint.written or ""), path.parent / TOKENIZER
-    another = bpe.is_file() and tokenizer.is_file() and tokenizer.read_bytes() != bpe.read_bytes()
-    if another or is_folder(path.parent):
-        raise ValueError(f"{path.parent} has another model's files: choose another folder for {path.name}")
+    if tokenizer.is_file() and _merges(tokenizer) != _merges(bpe):
+        raise ValueError(f"{tokenizer} is another model's: choose another folder for {path.name}")
     if checkpoint.missing:
         missing = ", ".join(checkpoint.missing)
         logger.warning("%s does not hold %s: they are initialised", checkpoint.path, missing)
     vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
     beside = path.parent / FILE
-    if beside.is_file():
-        vocabulary.check(Vocabulary.read(beside), f"choose another folder for {path.name}")
+    if dictionary_file(path.parent).is_file():
+        vocabulary.check(Vocabulary.read(path.parent), f"choose another folder for {path.name}")
     history = {"criterion_name": checkpoint.criterion, "optimizer_name": "", "lr_scheduler_state": {}}
     history["num_updates"] = 0
     data = str(checkpoint.data.absolute()) if checkpoint.data else ""
@@ -126,11 +125,16 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     if not beside.is_file():
         vocabulary.write(beside)
-    if bpe.is_file():
+    if bpe.is_file() and not tokenizer.is_file():
         own_files.copy(bpe, tokenizer)
     with own_files.atomic(path, "wb") as file:
         torch.save(state, file)
     return path
+
+
+def _merges(tokenizer: Path) -> list | None:
+    """Returns the merges of a BPE's tokenizer.json; None of another, and without a file."""
+    return json.loads(tokenizer.read_text("utf-8"))["model"].get("merges") if tokenizer.is_file() else None
 
 
 def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
@@ -142,7 +146,7 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         if config.get("model_type") != "exlm":
             raise ValueError(f"a model of type {config.get('model_type')!r:.200}, this reads 'exlm'")
         if (eps := config.get("layer_norm_eps", EPSILON)) != EPSILON:
-            raise ValueError(f"layer_norm_eps is {eps!r:.200}, and {EPSILON} in the models of fairseq")
+            raise ValueError(f"layer_norm_eps is {eps!r:.200}, here {EPSILON}: use it in transformers alone")
         SIZE.checked(config["repeat_times"], "repeat_times")
         head = head_of(config)
     tensors = read_tensors(folder)
@@ -157,9 +161,10 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         cfg = run_flags(config, head, outputs, info)
     with reading(folder):
         state = {"model": weights.to_fairseq(tensors, head), "outputs": outputs and asdict(outputs)}
-        rows = len(state["model"].get("encoder.sentence_encoder.embed_tokens.weight", ()))
-        if config["vocab_size"] != rows:
-            raise ValueError(f"vocab_size is {config['vocab_size']!r:.200}, and {rows} tokens have weights")
+    embedding = state["model"].get("encoder.sentence_encoder.embed_tokens.weight")
+    if embedding is not None and config["vocab_size"] != len(embedding):
+        wrong = f"vocab_size of {path} is {config['vocab_size']!r:.200}"
+        raise ValueError(f"{wrong}, and {len(embedding)} tokens have weights: mend config.json")
     state["task_state"] = {"molecule_property": info.to_dict()} if info else {}
     return config, state, cfg
 

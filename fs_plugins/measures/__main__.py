@@ -89,7 +89,7 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     if checkpoint.data is None:
-        raise ValueError(f"{checkpoint.path} names no data to measure on: give --data")
+        raise ValueError(f"{checkpoint.path} names no folder of data to measure on: give --data")
     trained = getattr(checkpoint.cfg.task, "mask_prob", None)
     shares = [trained if share is None else share for share in args.mask_prob]
     if None in shares:

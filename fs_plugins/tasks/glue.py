@@ -67,7 +67,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         names = checkpoint.outputs.names if checkpoint.outputs else ()
         classes = self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)]
         ours, theirs = ([re.sub(r"[\W_]", "", name).lower() for name in row] for row in (names, classes))
-        if {*ours} == {*theirs} and ours != theirs:
+        if any({*a} == {*b} and [*a] != b for a, b in ((names, classes), (ours, theirs))):
             raise ValueError(f"the model's classes are {', '.join(names)}, the data's {', '.join(classes)}")
 
     def load_dataset(self, split, combine=False, **kwargs):

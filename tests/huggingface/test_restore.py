@@ -100,12 +100,14 @@ def test_settings_that_were_changed_in_transformers(folders, load, tmp_path):
         expected = load("AutoModel", tmp_path / kind).eval()(TOKENS).last_hidden_state
         torch.testing.assert_close(features[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
     config = json.loads((tmp_path / "mlm" / "config.json").read_text())
-    changes = {"layer_norm_eps": 1e-12, "vocab_size": 10**8, "num_hidden_layers": 10**5, "repeat_times": 2.0}
-    for name, value in changes.items():
-        (tmp_path / "mlm" / "config.json").write_text(json.dumps({**config, name: value}))
-        with pytest.raises(
-            ValueError, match=name if name != "num_hidden_layers" else "100000 encoder layers"
-        ):
+    for named, change in (
+        ("layer_norm_eps is 1e-12", {"layer_norm_eps": 1e-12}),
+        ("vocab_size .* is 100000000", {"vocab_size": 10**8}),
+        ("100000 layers, weights of 2", {"num_hidden_layers": 10**5}),
+        ("repeat_times", {"repeat_times": 2.0}),
+    ):
+        (tmp_path / "mlm" / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(ValueError, match=named):
             restore(tmp_path / "mlm")
 
 
@@ -126,8 +128,9 @@ def test_script_and_its_errors(folders, corpus, refused, tmp_path, capsys):
     builders.write_dictionary(other, [*reversed(WORDS)])  # of the same size
     for words in ((tmp_path / "x.pt", "--data", other), (other / "x.pt",)):
         assert str(other / "dict.txt") in refused(import_huggingface.main, folder, *words)
-    assert "another model's files" in refused(import_huggingface.main, folder, folders["mlm"] / "x.pt")
-    assert not any((place / "x.pt").exists() for place in (tmp_path, other, folders["mlm"]))
+    (tmp_path / "tokenizer.json").write_text('{"model": {"merges": []}}')  # of a BPE
+    assert "tokenizer.json is another model's" in refused(import_huggingface.main, folder, tmp_path / "x.pt")
+    assert not (tmp_path / "x.pt").exists() and not (other / "x.pt").exists()
     copied = shutil.copytree(folder, tmp_path / "copied")
     builders.write_dictionary(copied, [*reversed(WORDS)])  # the tokenizer's is the model's
     assert restore(copied).dictionary.symbols == restore(folder).dictionary.symbols

@@ -142,7 +142,7 @@ def test_what_is_refused(pretrained, save_checkpoint, corpus, tmp_path):
         with pytest.raises(SystemExit, match="^2$"):
             main([measure, str(pretrained), f"--mask-prob={p}"])
     for measure in ("probe", "entropy"):
-        with pytest.raises(SystemExit, match="model names no data .*--data"):
+        with pytest.raises(SystemExit, match="model names no folder of data .*--data"):
             main([measure, str(export(pretrained, tmp_path / measure / "model")), "--device", "cpu"])
         (config := tmp_path / measure / "model" / "config.json").write_text(
             config.read_text().replace('"mask_prob"', '"x"')

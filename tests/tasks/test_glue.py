@@ -97,11 +97,18 @@ def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
         assert batch["net_input"]["src_tokens"].numel() <= 300
 
 
-@pytest.mark.parametrize(("names", "fits"), [("YES No", True), ("no_ YES", False), ("LABEL_0 LABEL_1", True)])
-def test_classes_in_another_order_are_refused(pairs, names, fits):
+@pytest.mark.parametrize(
+    ("names", "classes", "fits"),
+    [
+        *(("YES No", "yes no", True), ("no_ YES", "yes no", False), ("LABEL_0 LABEL_1", "yes no", True)),
+        *(("-1 1", "-1 1", True), ("-1 1", "1 -1", False)),
+    ],
+)
+def test_classes_in_another_order_are_refused(pairs, names, classes, fits):
     task, _ = load(pairs, "valid")
+    task._label_dictionary = builders.dictionary(classes.split())
     checkpoint = SimpleNamespace(outputs=SimpleNamespace(names=tuple(names.split())))
-    with nullcontext() if fits else pytest.raises(ValueError, match="no_, YES, the data's yes, no"):
+    with nullcontext() if fits else pytest.raises(ValueError, match="the model's classes are"):
         task.adopt(checkpoint)
 
 

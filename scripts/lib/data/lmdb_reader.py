@@ -16,6 +16,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGABRT, SIGBUS, SIGSEGV
 from subprocess import PIPE, Popen
 
 import numpy as np
@@ -118,8 +119,11 @@ def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, byt
             while len(sizes := child.stdout.read(SIZES.size)) == SIZES.size:
                 yield tuple(map(child.stdout.read, SIZES.unpack(sizes)))
             if status := child.wait():
-                said = child.stderr.read().decode().strip().removeprefix("error: ")
-                raise ValueError(said if status == 2 else f"{path}: damaged, download it again")
+                said = child.stderr.read().decode().strip().rpartition("\n")[2].removeprefix("error: ")
+                broken = -status in (SIGABRT, SIGBUS, SIGSEGV)
+                raise ValueError(
+                    f"{path}: damaged, download it again" if broken else said or f"{path}: {status}"
+                )
         finally:
             child.kill()
 
@@ -143,4 +147,4 @@ def send() -> None:
             sys.stdout.buffer.write(SIZES.pack(len(key), len(value)) + key + value)
             left -= 1
         if left:
-            raise ValueError(f"damaged, without {left:,} of its entries: download it again")
+            raise ValueError(f"damaged, {abs(left):,} entries more or fewer than it says: download it again")

@@ -84,7 +84,7 @@ def read(config: dict) -> argparse.Namespace:
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
-        raise UserError("rates: give two or more, and as many seeds, of which the first chooses a rate")
+        raise UserError("rates: give two or more, and two seeds or more, the first of which chooses a rate")
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}

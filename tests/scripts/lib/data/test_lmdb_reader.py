@@ -100,12 +100,12 @@ def test_a_truncated_file(tmp_path):
         next(lmdb_items(path))
 
 
-DAMAGED = {"SIGABRT": (3, 10, 0), "SIGBUS": (2, 17, 0), "lost entries": (44, 12, 255)}
+DAMAGED = {"SIGABRT": (3, 10, 0), "SIGBUS": (2, 17, 0), "more entries": (44, 12, 255)}
 
 
 @pytest.mark.parametrize(("page", "offset", "byte"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file(page, offset, byte, tmp_path):
-    """Which ends the process that reads it, or has less than it says."""
+    """Which ends the process that reads it, or has others than it says."""
     path = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps({"smi": "C" * (i + 1)}) for i in range(500)])
     with path.open("r+b") as file:
         file.seek(page * 4096 + offset)
