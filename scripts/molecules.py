@@ -44,8 +44,7 @@ def output_of(args: argparse.Namespace) -> Path:
     path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
-    for written in [output, remarks_of(output)][: 1 + (args.what == "embed")]:
-        check_absent(written, args.overwrite)
+    check_absent(output, args.overwrite)
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
 

@@ -78,8 +78,7 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
         assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
     call("embed", path, stream)  # beside the molecules
     assert np.load(tmp_path / "set.npy").shape == (8, 32)
-    (tmp_path / "set.npy").unlink()
-    assert "set.npy.remarks.tsv exists" in refused(script.main, "embed", path, stream, "--device", "cpu")
+    assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
     assert "no properties" in refused(script.main, "predict", path, stream, "--device", "cpu")
     bad = write_file(tmp_path / "bad.txt", "ethanol\n")
     assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
