@@ -78,6 +78,7 @@ def contents(folder):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_write(script, inputs, tmp_path):
     main, words = SCRIPTS[script]

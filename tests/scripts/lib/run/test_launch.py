@@ -148,6 +148,7 @@ def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
     assert run(tmp_path, "true")[0] == 0  # waits for its end
 
 
+@pytest.mark.slow
 def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
     """Of this clone's modules, whatever PYTHONPATH has besides."""
     for name in ("lib", "fs_plugins"):
