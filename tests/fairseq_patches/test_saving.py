@@ -18,6 +18,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
+from omegaconf import OmegaConf
 
 from fs_plugins.fairseq_patches import messages, saving
 from tests.support.full_disk import at_each_write
@@ -102,6 +103,12 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
     assert asked_for(tmp_path, tmp_path / "mine.pt") == str(tmp_path / "mine.pt")  # its own, yet to be saved
     (folder / "checkpoint_last.pt").touch()
     assert asked_for(folder, start=tmp_path / "gone.pt") == str(folder / "checkpoint_last.pt")  # resumed
+    names = ("save_dir", "restore_file", "finetune_from_model", "reset_optimizer", "reset_dataloader")
+    names += ("reset_meters", "reset_lr_scheduler", "optimizer_overrides")
+    some = {name: getattr(CheckpointConfig(), name) for name in names}  # those of fairseq's own tests
+    trainer = MagicMock(checkpoint_suffix="", **{"load_checkpoint.return_value": None})
+    checkpoint_utils.load_checkpoint(OmegaConf.create({**some, "save_dir": str(folder)}), trainer)
+    assert trainer.load_checkpoint.call_args.args[0] == str(folder / "checkpoint_last.pt")
 
 
 @pytest.mark.parametrize("older", [False, True])
