@@ -109,9 +109,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
 def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     """Stops if the checkpoint to start from is not a file: fairseq would train from scratch."""
     start, folder = cfg.finetune_from_model, os.path.abspath(cfg.save_dir or "")
-    once = getattr(
-        cfg, "continue_once", None
-    )  # which a caller's own settings may lack, as fairseq's tests' do
+    once = getattr(cfg, "continue_once", None)  # settings of a caller's own may lack it
     resumes = cfg.restore_file == "checkpoint_last.pt"
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     # In the run's own folder it need not exist yet: the same command starts and resumes a run.
