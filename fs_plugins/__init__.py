@@ -11,6 +11,6 @@ if find_spec("fairseq") is not None:
     # As they are imported, modules of fairseq set up a root logger without handlers: DEBUG, for all packages.
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
-    from fs_plugins import criterions, fairseq_patches, models, optim, tasks
+    from fs_plugins import criterions, fairseq_patches, finetuning, models, optim, tasks
 
     logging.getLogger().removeHandler(handler)

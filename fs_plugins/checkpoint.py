@@ -14,12 +14,12 @@ from fairseq.models import build_model
 from omegaconf import DictConfig
 
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.data.outputs import Outputs
-from fs_plugins.data.property_info import PropertyInfo
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
+from fs_plugins.finetuning.moleculenet.data import PropertyInfo
+from fs_plugins.finetuning.outputs import Outputs
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 

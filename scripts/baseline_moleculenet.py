@@ -18,7 +18,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule
-from fs_plugins.data.property_info import PropertyInfo, read_folder
+from fs_plugins.finetuning.moleculenet.data import PropertyInfo, read_folder
 
 
 def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:

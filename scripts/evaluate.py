@@ -33,11 +33,11 @@ from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
 from fs_plugins.data.vocabulary import MASK
+from fs_plugins.finetuning.glue.task import GlueTask
+from fs_plugins.finetuning.moleculenet.task import MoleculePropertyTask
+from fs_plugins.finetuning.scored import ScoredTask, predict
+from fs_plugins.finetuning.squad.task import Squad2Task
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.tasks.glue import GlueTask
-from fs_plugins.tasks.molecule_property import MoleculePropertyTask
-from fs_plugins.tasks.scored import ScoredTask, predict
-from fs_plugins.tasks.squad2 import Squad2Task
 
 Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
 

@@ -13,7 +13,7 @@
 # refused (SAVE/manifest.json). Further options are passed to fairseq-train and override configs/finetune/:
 #
 #   --lr X --batch-size N --max-epoch N --warmup-ratio R
-#   --metrics NAME,...       of fs_plugins/metrics/glue.py; by the first, checkpoint_best.pt is chosen
+#   --metrics NAME,...       of fs_plugins/finetuning/glue/metrics.py; by the first, checkpoint_best.pt is chosen
 #
 # --batch-size is that of an update, in as many steps as --update-freq says; --warmup-ratio is relative to all updates.
 # --print shows the commands with all of their flags.

@@ -36,12 +36,12 @@ from lib.data.moleculenet import KNOWN, KnownSet, LabelFormat, Molecule, read_lm
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, new_folder, read_json, sha256, tsv_line, write_json, write_lines
 
-from fs_plugins.data import molecule_splits
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
-from fs_plugins.data.property_info import FILE, KINDS, PropertyInfo, label_scale, one_class_only
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+from fs_plugins.finetuning.moleculenet.data import FILE, KINDS, PropertyInfo, label_scale, one_class_only
+from fs_plugins.finetuning.moleculenet.splits import given_split, random_split, scaffold_split
 
 MOST_SHOWN = 80  # characters of properties' names
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
@@ -164,11 +164,11 @@ def split_molecules(molecules: list[Molecule], how: str, seed: int) -> tuple[Spl
     the seed, as the table has none. Raises ValueError if a part comes out empty, or for an unknown one."""
     drawn, kept = False, [molecule for molecule in molecules if not molecule.fault]
     if how == "scaffold":
-        rows_of = molecule_splits.scaffold_split([molecule.scaffold for molecule in kept])
+        rows_of = scaffold_split([molecule.scaffold for molecule in kept])
     elif how == "random":
-        rows_of = molecule_splits.random_split(len(kept), seed)
+        rows_of = random_split(len(kept), seed)
     else:
-        rows_of, drawn = molecule_splits.given_split([molecule.split for molecule in kept], seed)
+        rows_of, drawn = given_split([molecule.split for molecule in kept], seed)
     return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}, drawn
 
 

@@ -16,8 +16,8 @@ from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_o
 from lib.data.squad import read_squad
 from lib.files import atomic, new_folder
 
-from fs_plugins.data.squad import Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
+from fs_plugins.finetuning.squad.data import Squad, TokenizedSquad, save_split
 
 
 def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSquad:

@@ -16,18 +16,18 @@ SCRIPTS = ROOT / "scripts"
 LIBRARY = sorted((SCRIPTS / "lib").rglob("*.py"))
 ENTRIES = sorted(SCRIPTS.glob("*.py"))
 
-MODEL = {"models", "modules", "data", "custom_ops"}
+MODEL = {"models", "modules", "data", "custom_ops", "finetuning"}
 # what a module of each folder may import of the package, besides its own folder and files.py
 ALLOWED = {
     "files.py": set(),
     "fairseq_patches": {"models", "data"},
     "checkpoint_settings.py": {"models"},
     "data": set(),
-    "metrics": set(),
-    "tasks": {"data", "metrics", "modules"},
+    "tasks": {"data", "modules"},
+    "finetuning": {"data", "modules"},
     "modules": {"data"},
     "models": {"modules", "data"},
-    "criterions": {"custom_ops", "modules", "data"},
+    "criterions": {"custom_ops", "modules"},
     "custom_ops": set(),
     "optim": set(),
     "checkpoint.py": {*MODEL, "checkpoint_settings"},

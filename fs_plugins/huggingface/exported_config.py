@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fs_plugins.checkpoint import Checkpoint, stored_folders
 from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
-from fs_plugins.data.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.tokenizer_files import SPECIAL
 from fs_plugins.huggingface.weights import SEQUENCES, SPANS, TIED, Head

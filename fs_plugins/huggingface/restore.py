@@ -16,10 +16,10 @@ from torch import Tensor
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.data.outputs import Outputs
-from fs_plugins.data.property_info import KINDS, PropertyInfo
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
+from fs_plugins.finetuning.moleculenet.data import KINDS, PropertyInfo
+from fs_plugins.finetuning.outputs import Outputs
 from fs_plugins.huggingface import exported_config, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head

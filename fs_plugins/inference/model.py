@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import pad_sequence
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
-from fs_plugins.data.outputs import Outputs
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
+from fs_plugins.finetuning.outputs import Outputs
 from fs_plugins.huggingface.exported_config import (
     IS_FIRST,
     find_head,

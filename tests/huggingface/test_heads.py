@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fs_plugins.data.outputs import CLASSES, PROBLEMS, REGRESSION, Outputs
+from fs_plugins.finetuning.outputs import CLASSES, PROBLEMS, REGRESSION, Outputs
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import restore, save
 from fs_plugins.inference import load as load_model

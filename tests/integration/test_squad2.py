@@ -6,7 +6,7 @@ import shutil
 import evaluate
 import pytest
 
-from fs_plugins.data.squad import load_split
+from fs_plugins.finetuning.squad.data import load_split
 from tests.integration import commands
 from tests.integration.commands import train
 from tests.support import squad

@@ -11,8 +11,8 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from sklearn.metrics import accuracy_score
 
+from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 from fs_plugins.huggingface.export import export
-from fs_plugins.tasks.scored import NamedSplit, ScoredTask
 from tests.support import builders
 
 WORDS = builders.dictionary(builders.WORDS)

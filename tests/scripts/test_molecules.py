@@ -13,9 +13,9 @@ from lib.data.tables import TableFormat
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.finetuning.moleculenet.metrics import summarise
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
-from fs_plugins.metrics.properties import summarise
 from tests.huggingface.test_export import molecule_checkpoint
 from tests.integration import commands
 from tests.support import builders, pages

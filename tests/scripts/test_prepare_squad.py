@@ -11,8 +11,8 @@ from lib.data.bpe import TextEncoder, dictionary_of
 from tokenizers import pre_tokenizers
 from train_bpe import train_tokenizer
 
-from fs_plugins.data.squad import load_split
 from fs_plugins.data.text_codecs import read_bpe
+from fs_plugins.finetuning.squad.data import load_split
 from tests.support.builders import BYTE_OF_LETTER, write_file
 from tests.support.squad import CONTEXT, question, squad_json
 

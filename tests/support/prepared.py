@@ -24,9 +24,9 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from fs_plugins.data.property_info import FILE, PropertyInfo, label_scale
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.fairseq_patches import messages
+from fs_plugins.finetuning.moleculenet.data import FILE, PropertyInfo, label_scale
 from tests.support import builders, squad
 
 WORDS = squad.DICTIONARY

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from fs_plugins.data.squad import Answer, Question, Squad, TokenizedSquad, save_split
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.finetuning.squad.data import Answer, Question, Squad, TokenizedSquad, save_split
 from tests.support import builders
 
 CONTEXT = "Rollo ruled in 911. Rollo’s son ruled after Rollo."

@@ -16,7 +16,7 @@ from lib.data.tables import SMILES_OPTION, TableFormat, cells_fault, column_of, 
 from lib.data.text_files import invalid_byte
 from lib.files import reading
 
-from fs_plugins.data.molecule_splits import PARTS
+from fs_plugins.finetuning.moleculenet.splits import PARTS
 
 MISSING = ("", "nan")  # labels in a table
 MISSING_CLASS = -1.0  # in an LMDB file

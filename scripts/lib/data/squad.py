@@ -10,7 +10,7 @@ from lib.data.parquet import PARQUET, columns_of, rows_of, shards_of
 from lib.data.text_files import opened
 from lib.files import reading
 
-from fs_plugins.data.squad import Answer, Question, Squad
+from fs_plugins.finetuning.squad.data import Answer, Question, Squad
 
 HUB_SPLITS = {"valid": "validation"}  # our name -> the hub's
 COLUMNS = ("context", "id", "question")

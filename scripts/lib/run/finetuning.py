@@ -15,10 +15,10 @@ from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import BEST, IMPORTED, LESS_IS_BETTER, MAXIMIZE, Training, arguments, devices, launch
 
 from fs_plugins.checkpoint_settings import FINETUNING_TASKS
-from fs_plugins.data.property_info import FILE, PropertyInfo, read_folder
-from fs_plugins.data.squad import load_split
-from fs_plugins.data.squad_windows import NO_LABEL, WindowSizes, make_windows
-from fs_plugins.metrics.properties import metrics_of
+from fs_plugins.finetuning.moleculenet.data import FILE, PropertyInfo, read_folder
+from fs_plugins.finetuning.moleculenet.metrics import metrics_of
+from fs_plugins.finetuning.squad.data import load_split
+from fs_plugins.finetuning.squad.windows import NO_LABEL, WindowSizes, make_windows
 
 REFUSED = {
     "--save-dir": "is SAVE",

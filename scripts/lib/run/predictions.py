@@ -10,8 +10,8 @@ import pandas as pd
 import torch
 from lib.files import DIGITS, atomic, digits, plain_cell, write_result
 
-from fs_plugins.data.property_info import PropertyInfo, read_folder
-from fs_plugins.metrics.properties import by_property, metrics_of, summarise
+from fs_plugins.finetuning.moleculenet.data import PropertyInfo, read_folder
+from fs_plugins.finetuning.moleculenet.metrics import by_property, metrics_of, summarise
 
 SPLITS = ("valid", "test")
 

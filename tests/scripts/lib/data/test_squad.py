@@ -4,7 +4,7 @@ import pytest
 from lib.command_line import UserError
 from lib.data.squad import read_squad
 
-from fs_plugins.data.squad import Answer
+from fs_plugins.finetuning.squad.data import Answer
 from tests.support.builders import write_file
 from tests.support.squad import CONTEXT, question, squad_json, write_hub
 

@@ -11,8 +11,8 @@ from lib.command_line import UserError
 from lib.run.checkpoints import read_checkpoint
 from lib.run.finetuning import check_mnli, files_of
 
-from fs_plugins.data.squad import Answer
 from fs_plugins.fairseq_patches import messages
+from fs_plugins.finetuning.squad.data import Answer
 from tests.support import builders, pages, squad
 
 KINDS = {  # words before the checkpoint, checkpoint, data

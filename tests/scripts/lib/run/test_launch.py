@@ -18,7 +18,7 @@ from lib.files import ROOT
 from lib.run import launch
 from lib.run.supervise import supervise
 
-from fs_plugins.metrics.properties import METRICS, SCALED
+from fs_plugins.finetuning.moleculenet.metrics import METRICS, SCALED
 from tests.support import launched
 from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq.trainer import Trainer
 
-from fs_plugins.tasks.molecule_property import MoleculePropertyConfig, MoleculePropertyTask
+from fs_plugins.finetuning.moleculenet.task import MoleculePropertyConfig, MoleculePropertyTask
 from tests.support import builders
 from tests.support.prepared import write_properties
 

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.data.squad_windows import SquadDataset, WindowSizes
-from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
+from fs_plugins.finetuning.squad.answers import AnswerTable, window_answers
+from fs_plugins.finetuning.squad.windows import SquadDataset, WindowSizes
 from tests.support.squad import DICTIONARY, sentence, split_of
 
 

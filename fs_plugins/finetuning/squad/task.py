@@ -9,17 +9,17 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
-from fs_plugins.data.squad import load_split
-from fs_plugins.data.squad_windows import SquadDataset, WindowSizes
 from fs_plugins.data.vocabulary import MASK, read_dictionary
-from fs_plugins.tasks.scored import NamedSplit, ScoredTask
-from fs_plugins.tasks.squad_answers import AnswerTable, window_answers
+from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
+from fs_plugins.finetuning.squad.answers import AnswerTable, window_answers
+from fs_plugins.finetuning.squad.data import load_split
+from fs_plugins.finetuning.squad.windows import SquadDataset, WindowSizes
 
 logger = logging.getLogger(__name__)
 
 HEAD = "span"  # with the scores of tokens
 
-# names of :func:`fs_plugins.metrics.squad.evaluate` -> names in the log
+# names of :func:`fs_plugins.finetuning.squad.metrics.evaluate` -> names in the log
 LOGGED = {
     "total": "questions",
     "exact": "em",

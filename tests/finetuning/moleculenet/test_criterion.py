@@ -9,10 +9,10 @@ import torch
 from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
-from fs_plugins.criterions.molecule_property import MoleculePropertyCriterion
-from fs_plugins.data.property_info import PropertyInfo
+from fs_plugins.finetuning.moleculenet.criterion import MoleculePropertyCriterion
+from fs_plugins.finetuning.moleculenet.data import PropertyInfo
 from tests.criterions.batch import Told, logged
-from tests.metrics.test_properties import table
+from tests.finetuning.moleculenet.test_metrics import table
 
 HEAD = {"features_only": True, "classification_head_name": "property"}
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import fs_plugins  # noqa: F401
-from fs_plugins.criterions.squad2 import Squad2Criterion
-from fs_plugins.data.squad_windows import NO_LABEL
+from fs_plugins.finetuning.squad.criterion import Squad2Criterion
+from fs_plugins.finetuning.squad.windows import NO_LABEL
 from tests.criterions.batch import Told, logged
 
 CRITERION = Squad2Criterion(argparse.Namespace(head={"token_head_name": "span"}))

@@ -26,16 +26,16 @@ from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.length_order import length_keys
-from fs_plugins.data.property_info import (
+from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
+from fs_plugins.finetuning.moleculenet.data import (
     LabelsDataset,
     PropertyInfo,
     one_class_only,
     read_folder,
     read_labels,
 )
-from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
-from fs_plugins.metrics.properties import metrics_of, summarise
-from fs_plugins.tasks.scored import NamedSplit, ScoredTask
+from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
+from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class MoleculePropertyTask(ScoredTask):
     A batch has ``net_input.src_tokens`` [B, T] (``<s>``, the SMILES' tokens, ``</s>``, padding), ``target``
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
     the split, and ``split``. The model's classification head reads ``<s>`` (of ExLM its first state).
-    Validations log the means over properties of :mod:`fs_plugins.metrics.properties`, and
+    Validations log the means over properties of :mod:`fs_plugins.finetuning.moleculenet.metrics`, and
     ``scored_properties``, how many have labels of both classes. Checkpoints hold, as
     ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols: all that prediction
     needs.

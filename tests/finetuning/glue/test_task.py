@@ -9,7 +9,7 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import LENGTH_GROUP
-from fs_plugins.tasks.glue import GlueConfig, GlueTask, RepeatedSentencePredictionTask
+from fs_plugins.finetuning.glue.task import GlueConfig, GlueTask, RepeatedSentencePredictionTask
 from tests.support import builders
 
 WORDS = builders.dictionary(50)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from fs_plugins.metrics.properties import by_property, summarise
+from fs_plugins.finetuning.moleculenet.metrics import by_property, summarise
 
 FULL, SPARSE, ONE_CLASS, NO_LABEL, FEW = range(5)
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.data.squad import Answer
-from fs_plugins.data.squad_windows import SquadDataset, WindowSizes, answer_tokens, make_windows
+from fs_plugins.finetuning.squad.data import Answer
+from fs_plugins.finetuning.squad.windows import SquadDataset, WindowSizes, answer_tokens, make_windows
 from tests.support.squad import DICTIONARY, sentence, split_of, words
 
 BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()

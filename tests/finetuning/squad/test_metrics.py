@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fs_plugins.metrics.squad import best_threshold, evaluate, scores
+from fs_plugins.finetuning.squad.metrics import best_threshold, evaluate, scores
 
 
 @pytest.mark.parametrize(

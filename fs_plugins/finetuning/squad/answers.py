@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fs_plugins.data.squad_windows import SquadDataset
-from fs_plugins.metrics.squad import evaluate
+from fs_plugins.finetuning.squad.metrics import evaluate
+from fs_plugins.finetuning.squad.windows import SquadDataset
 
 
 def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) -> Tensor:
@@ -75,8 +75,8 @@ class AnswerTable:
         return (ranked[0][0], self.null[question] - ranked[0][1]) if ranked else ("", math.inf)
 
     def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
-        """Returns what :func:`fs_plugins.metrics.squad.evaluate` returns, of the questions whose windows are
-        here."""
+        """Returns the metrics (:func:`fs_plugins.finetuning.squad.metrics.evaluate`) of the questions whose
+        windows are here."""
         questions = [self.dataset.split.squad.questions[q] for q in sorted(self.null)]
         texts, odds = zip(*map(self.best, sorted(self.null)), strict=True)
         golds = [[answer.text for answer in question.answers] for question in questions]

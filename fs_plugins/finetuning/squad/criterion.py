@@ -8,7 +8,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
-from fs_plugins.data.squad_windows import NO_LABEL
+from fs_plugins.finetuning.squad.windows import NO_LABEL
 from fs_plugins.modules.model_outputs import totals
 
 

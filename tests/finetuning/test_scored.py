@@ -6,7 +6,7 @@ import torch
 from fairseq.data import IdDataset, NestedDictionaryDataset, RawLabelDataset, SortDataset
 from fairseq.logging import metrics
 
-from fs_plugins.tasks.scored import NamedSplit, ScoredTask, predict
+from fs_plugins.finetuning.scored import NamedSplit, ScoredTask, predict
 
 
 class Sums(ScoredTask):

@@ -9,8 +9,8 @@ import torch
 from fairseq.data import RawLabelDataset
 from torch import Tensor
 
-from fs_plugins.data.outputs import CLASSES, FIELDS, LABELS, REGRESSION, Outputs
 from fs_plugins.files import reading
+from fs_plugins.finetuning.outputs import CLASSES, FIELDS, LABELS, REGRESSION, Outputs
 
 FILE = "molecules.json"
 KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}

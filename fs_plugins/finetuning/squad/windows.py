@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.data.squad import TokenizedSquad
+from fs_plugins.finetuning.squad.data import TokenizedSquad
 
 SPECIALS = 4  # <s>, </s> </s>, </s>
 NO_LABEL = -1

@@ -11,8 +11,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionConfig, Sentence
 
 from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
-from fs_plugins.metrics.glue import OF_CLASSES, OF_NUMBERS, score
-from fs_plugins.tasks.scored import NamedSplit, ScoredTask
+from fs_plugins.finetuning.glue.metrics import OF_CLASSES, OF_NUMBERS, score
+from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 
 
 @dataclass

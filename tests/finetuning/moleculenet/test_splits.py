@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from fs_plugins.data.molecule_splits import given_split, random_split, scaffold_split
 from fs_plugins.data.molecules import murcko_scaffold, parse_molecule
+from fs_plugins.finetuning.moleculenet.splits import given_split, random_split, scaffold_split
 
 ALL = "EXLM_TEST_ALL"
 

@@ -1,0 +1,3 @@
+"""GLUE: classes or scores of sentences and of pairs."""
+
+from fs_plugins.finetuning.glue import task

@@ -1,1 +1,0 @@
-"""Predictions and labels of a whole split -> numbers; NumPy in, floats out."""
