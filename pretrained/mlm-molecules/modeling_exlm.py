@@ -16,7 +16,7 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutput,
     TokenClassifierOutput,
 )
-from transformers.utils import can_return_tuple
+from transformers.utils import can_return_tuple, logging
 
 from .dag_reference import dag_loss_reference
 from .configuration_exlm import ExLMConfig
@@ -45,6 +45,7 @@ from .state_expansion import (
     gather_tokens,
 )
 
+logger = logging.get_logger(__name__)
 EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
 
 
@@ -211,6 +212,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
         """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
         ``<mask>``, by another one, or kept), else -100. In training, with labels, there are no logits."""
+        if self.training and labels is None and (self.config.num_states or self.config.repeat_times > 1):
+            logger.warning_once(
+                "training without labels, which Trainer takes away for label_smoothing_factor and "
+                "compute_loss_func: only the loss that this model returns for labels is that of its method"
+            )
         kwargs = {**kwargs, "return_dict": True, "return_states": True}
         encoded, last, x, layout = self.model(input_ids, attention_mask, labels, **kwargs)
         predicted = self.of_copies(x, labels) if layout is None else self.of_states(last, x, layout, labels)

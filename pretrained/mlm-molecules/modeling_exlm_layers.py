@@ -166,6 +166,9 @@ def label_loss(logits, labels, config):
         config.problem_type = problem
     if config.problem_type == "single_label_classification":
         return cross_entropy(logits, labels.view(-1))
+    if labels.dim() > 1 and labels.shape != logits.shape:
+        shapes = f"{list(labels.shape)}, the logits {list(logits.shape)}"
+        raise ValueError(f"labels have to be [B, labels]: they are {shapes}")
     labels = labels.view_as(logits).to(logits.dtype)
     has_label = ~labels.isnan()
     function = F.mse_loss if config.problem_type == "regression" else F.binary_cross_entropy_with_logits
@@ -197,16 +200,26 @@ def checked(tokens, attention_mask, labels, config):
     """Returns the tokens, int64, with padding where the mask is 0, and there alone if it is given.
 
     Raises:
-        ValueError: if they are not padded on the right, or do not start with ``<s>``.
+        ValueError: for a mask or labels of another shape, a mask that is not 1 and 0, and if they are not
+            padded on the right, or do not start with ``<s>``.
         IndexError: for ids, of labels too, that the tokenizer does not have.
     """
     tokens = tokens.long()
+    if not exporting():  # values cannot be looked at there
+        for name, given in (("attention_mask", attention_mask), ("labels", labels)):
+            if given is not None and given.shape != tokens.shape:  # one row would count for all
+                shapes = f"{list(given.shape)}, input_ids are {list(tokens.shape)}"
+                raise ValueError(f"{name} has to be [B, T]: it is {shapes}")
+        if attention_mask is not None:
+            seen = attention_mask == 1
+            if not (seen | (attention_mask == 0)).all() or not seen.any(1).all():
+                raise ValueError("attention_mask has to be [B, T], 1 at tokens and 0 on padding")
     if attention_mask is not None:
         unseen, padding = attention_mask == 0, tokens == config.pad_token_id
         # a <pad> that is seen was drawn at random, by a collator
         tokens = tokens.masked_fill(padding & ~unseen, config.unk_token_id)
         tokens = tokens.masked_fill(unseen, config.pad_token_id)
-    if exporting():  # values cannot be looked at
+    if exporting():
         return tokens
     size = max(config.vocab_size, config.tokenizer_size or 0)
     targets = [] if labels is None else [("labels", labels[labels != IGNORED])]

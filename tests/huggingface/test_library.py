@@ -32,11 +32,29 @@ def test_refusals(folders, load):
     ):
         with pytest.raises(ValueError, match=named):
             model(**inputs)
+    rows, floats = tokens.repeat(3, 1), torch.ones(3, 4)
+    additive, one_row = floats.log(), torch.ones(1, 4)
+    for mask in (one_row, floats[:, :1], floats[0], floats[:, None], additive, additive - 9 * floats.tril()):
+        with pytest.raises(ValueError, match=r"attention_mask has to be \[B, T\]"):
+            model(rows, attention_mask=mask)
+    for mask in (floats, floats.bool(), floats.long()):
+        assert torch.equal(model(rows, attention_mask=mask).logits, model(rows).logits)
+    with pytest.raises(ValueError, match=r"labels has to be \[B, T\]"):
+        model(rows, labels=tokens)
     for named, wrong in (("labels has the id 999,", 999), ("labels has the id -1,", -1)):
         with pytest.raises(IndexError, match=named):
             model(tokens, labels=torch.tensor([[-100, wrong, 6, -100]]))
     model._is_replica = True  # DataParallel's
     assert {*model.train()(tokens, labels=tokens)} == {"loss"} and {*model.eval()(tokens)} == {"logits"}
+
+
+def test_labels_of_several_properties_have_a_row_a_molecule(folders, load):
+    settings = {"num_labels": 3, "problem_type": "regression"}
+    model = load("AutoModelForSequenceClassification", folders["mlm"], **settings)
+    tokens, labels = torch.tensor([[0, 5, 6, 2], [0, 7, 8, 2]]), torch.arange(6.0)
+    with pytest.raises(ValueError, match=r"labels have to be \[B, labels\]"):
+        model(tokens, labels=labels.view(3, 2))
+    assert model(tokens, labels=labels.view(2, 3)).loss > 0
 
 
 @pytest.mark.parametrize("kind", ["exlm", "repeated", "sparse", "lattice", "ctc"])

@@ -138,3 +138,24 @@ def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, tmp_path
     )
     assert math.isfinite(trainer.evaluate()["eval_loss"])
     assert seen == [(5, 16, 21)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("lattice", True), ("ctc", True), ("repeated", True), ("mlm", False)]
+)
+@pytest.mark.parametrize("loss", ["label_smoothing_factor", "compute_loss_func", "none"])
+def test_labels_that_are_taken_away(loss, kind, said, folders, load, transformers, tmp_path, caplog):
+    """Of an MLM the loss is the one that was asked for."""
+    tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
+    transformers.utils.logging.warning_once.cache_clear()
+    options = {"max_steps": 1, "use_cpu": True, "report_to": [], "disable_tqdm": True}
+    options |= {"label_smoothing_factor": 0.2} if loss == "label_smoothing_factor" else {}
+    mean = {"compute_loss_func": lambda outputs, labels, **_: outputs["logits"].mean()}
+    transformers.Trainer(
+        model,
+        transformers.TrainingArguments(str(tmp_path), **options),
+        train_dataset=[dict(tokenizer(text)) for text in TEXTS],
+        data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
+        **(mean if loss == "compute_loss_func" else {}),
+    ).train()
+    assert any("without labels" in text for text in caplog.messages) == (said and loss != "none")
