@@ -101,18 +101,23 @@ class StatesCriterion(FairseqCriterion):
             metrics.log_scalar("_entropy", total["entropy"] / masked, masked, round=3)
             metrics.log_scalar("divergence", total["divergence"] / masked, masked, round=3)
             metrics.log_derived("states", _effective_states)
-        metrics.log_scalar_sum("nonfinite", int(total["nonfinite"]), round=0)
-        if total["nonfinite"] > 0:
-            logger.warning(
-                "%d of %d sentences have a log-likelihood that is not finite: with --fp16 "
-                "or --bf16 an overflow; else a diverged model (lower --lr or raise --warmup-updates)",
-                int(total["nonfinite"]),
-                sentences,
-            )
+        metrics.log_scalar_sum("_nonfinite", total["nonfinite"])
+        metrics.log_derived("nonfinite", _nonfinite)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+
+def _nonfinite(meters) -> int:
+    """Returns the number of sentences whose log-likelihood is not finite; warns of any."""
+    if count := int(meters["_nonfinite"].sum):
+        logger.warning(
+            "%d sentences have a log-likelihood that is not finite: with --fp16 or --bf16 an overflow; else "
+            "a diverged model (lower --lr or raise --warmup-updates)",
+            count,
+        )
+    return count
 
 
 def _effective_states(meters) -> float:

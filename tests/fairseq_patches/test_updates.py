@@ -1,0 +1,104 @@
+"""Updates take few operators and one wait for the GPU, and give the numbers of fairseq's own code."""
+
+from argparse import Namespace
+from unittest import mock
+
+import bench_step
+import count_update
+import pytest
+import torch
+from fairseq import utils
+from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
+from omegaconf import OmegaConf
+
+from fs_plugins.fairseq_patches import updates
+
+SHAPES = [(5, 3), (7,), (1, 2, 3), (4, 2)]
+OWN = ["_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad"]
+
+
+@pytest.fixture
+def as_fairseq(monkeypatch):
+    """as_fairseq() puts fairseq's own functions back."""
+
+    def put_back():
+        for owner, name in [*((_FP16OptimizerMixin, name) for name in OWN), (utils, "clip_grad_norm_")]:
+            monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
+        monkeypatch.setattr(utils, "multi_tensor_l2norm_available", False)
+
+    return put_back
+
+
+def train(precision: str, name: str, clip: float, found: list) -> list[torch.Tensor]:
+    """Seven updates of two steps each; the fourth overflows, and one parameter lacks a gradient at times."""
+    generator = torch.Generator().manual_seed(3)
+    kind = torch.bfloat16 if precision == "bf16" else torch.float16
+    parameters = [torch.nn.Parameter(torch.randn(s, generator=generator).to(kind)) for s in SHAPES]
+    optimizer = {"_name": name, "adam_betas": "(0.8, 0.9)", "adam_eps": 1e-6, "weight_decay": 0.1}
+    optimizer |= {"lr": [0.03]}
+    optimizer |= {"use_old_adam": False, "fp16_adam_stats": False, "tpu": False} if name == "adam" else {}
+    common = {"bf16": precision == "bf16", "fp16_no_flatten_grads": precision == "fp16 by parameter"}
+    common |= {"fp16_scale_window": 2, "fp16_init_scale": 64, "fp16_scale_tolerance": 0.0}
+    common |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
+    cfg = {"optimizer": optimizer, "common": common, "optimization": {"update_freq": [2]}}
+    with mock.patch("torch.cuda.current_device", lambda: None):  # where tensors on a CPU are
+        trained = FP16Optimizer.build_optimizer(OmegaConf.create(cfg), parameters)
+    for update in range(7):
+        trained.zero_grad()
+        assert all(p.grad is None for p in parameters)
+        for _ in range(2):
+            loss = sum((p * torch.randn(p.shape, generator=generator).to(kind)).sum() for p in parameters[:3])
+            loss = loss + (parameters[3].sum() if update % 2 else 0.0)
+            trained.backward(loss * (float("inf") if update == 3 and trained.scaler else 1.0))
+        trained.multiply_grads(1 / 6)
+        try:
+            found.append(float(trained.clip_grad_norm(clip)))
+            trained.step()
+        except OverflowError:
+            found.append(trained.scaler.loss_scale)
+    return [p.detach().clone() for p in parameters]
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.7])
+@pytest.mark.parametrize("optimizer", ["adam", "fused_adamw"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp16 by parameter"])
+def test_half_precision_is_trained_as_by_fairseq(precision, optimizer, clip, as_fairseq):
+    """Bitwise: norms, skipped updates, scales, parameters."""
+    norms, expected = [], []
+    mine = train(precision, optimizer, clip, norms)
+    as_fairseq()
+    theirs = train(precision, optimizer, clip, expected)
+    assert norms == expected and len(set(norms)) == 7
+    assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def test_the_norm_is_that_of_all_gradients():
+    parameters = [torch.nn.Parameter(torch.zeros(n, dtype=torch.bfloat16)) for n in (3, 1, 400)]
+    for p in parameters[:2]:
+        p.grad = torch.full_like(p, 2.0)
+    parameters[2].grad = torch.full_like(parameters[2], 300.0)
+    norm = utils.clip_grad_norm_(parameters, 0.0)
+    torch.testing.assert_close(norm.double(), torch.tensor(4 * 4 + 400 * 300.0**2).double().sqrt())
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "fp32"])
+def test_an_update_waits_once(precision):
+    """Before the optimizer's step, for the norm; with fewer operators than parameters."""
+    dictionary = bench_step.make_dictionary(60)
+    shape = Namespace(batch_size=2, tokens=12, mask_prob=0.3, device="cpu")
+    trainer = count_update.make_trainer(precision, "fused_adamw", dictionary, "--encoder-layers=4")
+    counter = count_update.count(trainer, bench_step.make_batch(shape, dictionary))
+    assert counter.waits == 1
+    assert counter.calls.total() < 50 < len(list(trainer.model.parameters()))
+
+
+def test_views_are_of_the_flat_copies_in_order():
+    flat = {0: torch.nn.Parameter(torch.arange(5.0)), 1: torch.nn.Parameter(torch.arange(10.0, 14.0))}
+    parameters = [
+        mock.Mock(shape=shape, device=Namespace(index=device), numel=shape.numel)
+        for shape, device in ((torch.Size([2]), 0), (torch.Size([2, 2]), 1), (torch.Size([3, 1]), 0))
+    ]
+    with mock.patch.object(torch.Tensor, "view_as", lambda part, like: part.view(like.shape)):
+        optimizer = Namespace(fp32_params=flat, fp16_params=parameters, has_flat_params=True)
+        found = updates.single_precision(optimizer, "data")
+    assert [t.tolist() for t in found] == [[0, 1], [[10, 11], [12, 13]], [[2], [3], [4]]]
