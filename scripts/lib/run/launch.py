@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import claim, locked, sha256
+from lib.files import MANIFEST, claim, locked, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
@@ -152,6 +152,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     Raises UserError if it cannot be trained, or another run is at work in the folder or has been before."""
     template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
+    choose_optimizer(training)
     parts = itertools.groupby(template, lambda word: word == "then")
     train, *others = [[*words] for then, words in parts if not then]
     train, flags = training.fill_training(train)
@@ -193,6 +194,19 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
             print(f"{save} has {', '.join(made)}")
     return 0
+
+
+def choose_optimizer(training: Training) -> None:
+    """On a GPU puts PyTorch's fused AdamW in the place of fairseq's ``adam``, which takes ten operators a
+    parameter; unless the user says which, or SAVE has a run, which keeps its own."""
+    args, flags, option = training.args, training.flags, "--optimizer"
+    if option in args.user or flags.value(option) != "adam":
+        return
+    record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
+    chosen = record.get("settings", {}).get(option) or ("adam" if "--cpu" in flags else "fused_adamw")
+    flags.set(option, chosen)
+    if record and chosen == "adam" and "--cpu" not in flags:
+        print(f"{args.save} began with {option} adam, and keeps it; new runs take fused_adamw")
 
 
 def updates_of(checkpoint: Path) -> int:

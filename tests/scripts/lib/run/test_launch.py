@@ -19,7 +19,7 @@ from lib.run import launch
 from lib.run.supervise import supervise
 
 from fs_plugins.finetuning.moleculenet.metrics import METRICS, SCALED
-from tests.support import launched
+from tests.support import launched, pages
 from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
@@ -125,6 +125,30 @@ def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
     assert status == 2 and "--lr: there '2', asked '1'" in error
     assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2")[0] == 0
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
+
+
+@pytest.mark.parametrize(
+    ("words", "began_with", "trains_with", "told"),
+    [
+        ("--gpus 1", None, "fused_adamw", False),
+        ("--cpu", None, "adam", False),
+        ("--gpus 1 --optimizer adam", None, "adam", False),
+        ("--gpus 1", "adam", "adam", True),
+        ("--cpu", "fused_adamw", "fused_adamw", False),  # and then on a GPU, where it is as before
+        ("--gpus 1", "fused_adamw", "fused_adamw", False),
+        ("--gpus 1 --optimizer sgd", "adam", "sgd", False),
+    ],
+)
+def test_the_optimizer_is_the_devices_or_that_of_the_run(
+    words, began_with, trains_with, told, tmp_path, capsys
+):
+    training = pages.resolve("pretrain_text", "exlm", "smoke", "d", tmp_path, "--print", *words.split())
+    files.write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": began_with or "adam"}})
+    if began_with:  # else it failed at once, and begins again
+        (tmp_path / "checkpoint_last.pt").touch()
+    launch.choose_optimizer(training)
+    assert training.flags.value("--optimizer") == trains_with
+    assert ("adam, and keeps it" in capsys.readouterr().out) == told
 
 
 @pytest.mark.slow
