@@ -3,13 +3,14 @@
 #
 #   bash scripts/pretrain_smiles.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
-#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; or exlm-lattice or exlm-local
+#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; repeated-mlm, each token k times (section 3.1);
+#          or exlm-lattice or exlm-local
 #   SIZE   smoke, small or paper (configs/pretrain/smiles/)
 #   DATA   a folder made by prepare_smiles.py
 #   SAVE   the folder for checkpoints and log
 #
-# As pretrain_text.sh (see its --help), but --max-tokens is the batch of an update. A SAVE that holds a run of other
-# settings or data is refused (SAVE/manifest.json).
+# As pretrain_text.sh (see its --help), but --max-tokens is the batch of an update, before repetition. A SAVE that
+# holds a run of other settings or data is refused (SAVE/manifest.json).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

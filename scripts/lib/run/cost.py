@@ -46,7 +46,7 @@ def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
         V = len(Vocabulary.read(dictionary).symbols)
     samples = flags.whole("--batch-size", 1)
     if "--batch-size" not in flags:
-        samples = flags.whole("--max-tokens") / T.mean()
+        samples = flags.whole("--max-tokens") / flags.whole("--repeat-times", 1) / T.mean()
     for flag in ("--update-freq", "--distributed-world-size"):
         samples *= flags.whole(flag, 1)
     return of_model(flags, V, T), T, samples

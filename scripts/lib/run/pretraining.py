@@ -194,6 +194,7 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
     own = update // workers
     if batch == "--max-tokens":
         steps = max(1, -(-expanded(own) // tokens_per_gpu))
+        own *= copies  # fairseq counts them
     elif update % workers:
         raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
     else:
