@@ -13,6 +13,7 @@ from fairseq.data import Dictionary
 from fairseq.models import build_model
 from omegaconf import DictConfig
 
+from fs_plugins import criterions
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
@@ -72,9 +73,16 @@ class Checkpoint:
     def has_transitions(self) -> bool:
         """Returns whether transitions between states were trained. A fine-tuning does not train them, nor
         does it say what was pre-trained: there biases that are still zero, as initialised, tell."""
-        if self.k is None or self.criterion in ("nat_dag_loss_mlm", "nat_ctc_loss_mlm"):
-            return self.criterion == "nat_dag_loss_mlm"
+        if self.k is None or criterions.of_states(self.criterion):
+            return criterions.trains_transitions(self.criterion)
         return bool(self.model.encoder.query_linear.bias.any())
+
+    @property
+    def alignment(self) -> str:
+        """Returns how states align to targets, "dag" or "ctc"; see ``has_transitions``."""
+        if criterion := criterions.of_states(self.criterion):
+            return criterion.alignment
+        return "dag" if self.k is None or self.has_transitions else "ctc"
 
     @property
     def copies(self) -> int:

@@ -30,9 +30,9 @@ ALLOWED = {
     "criterions": {"custom_ops", "modules"},
     "custom_ops": set(),
     "optim": set(),
-    "checkpoint.py": {*MODEL, "checkpoint_settings"},
-    "huggingface": {*MODEL, "checkpoint", "checkpoint_settings"},
-    "inference": {*MODEL, "checkpoint", "huggingface"},
+    "checkpoint.py": {*MODEL, "checkpoint_settings", "criterions"},
+    "huggingface": {*MODEL, "checkpoint", "checkpoint_settings", "criterions"},
+    "inference": {*MODEL, "checkpoint", "criterions", "huggingface"},
     "measures": {*MODEL, "checkpoint", "checkpoint_settings", "huggingface", "inference"},
 }
 

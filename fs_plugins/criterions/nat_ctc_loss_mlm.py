@@ -15,6 +15,8 @@ class NatCtcLossMLM(StatesCriterion):
     The transition head is not computed: with several GPUs pass --find-unused-parameters.
     """
 
+    trains_transitions, alignment = False, "ctc"
+
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample, transitions=False)
         layout, unk = graph.layout, self.task.target_dictionary.unk()

@@ -13,6 +13,8 @@ from fs_plugins.modules.lattice import lattice_log_prob
 class NatDagLossMLM(StatesCriterion):
     """The likelihood of a sentence's targets under its graph of states, summed over all alignments."""
 
+    trains_transitions, alignment = True, "dag"
+
     def forward(self, model, sample, reduce=True):
         graph = self.graph(model, sample)
         layout = graph.layout

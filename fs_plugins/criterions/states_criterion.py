@@ -34,9 +34,12 @@ class StatesCriterion(FairseqCriterion):
     and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
     """
 
+    # What a subclass trains, by which its cost is counted, and its checkpoints are measured and exported:
+    trains_transitions: bool  # whether the graph's transitions have a gradient
+    alignment: str  # of states to targets: "dag", by paths through the graph, or "ctc", within each token
+
     def graph(self, model, sample, **options):
         """Returns the model's StateGraph of the batch."""
-        options["counts"] = sample.get("counts")
         graph, _ = model(**sample["net_input"], target=sample["target"], **options)
         return graph
 

@@ -24,7 +24,7 @@ from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.trainer import Trainer
 from torch import distributed
 
-from fs_plugins.data.datasets import ChosenDataset, CountedDataset
+from fs_plugins.data.datasets import ChosenDataset
 from fs_plugins.fairseq_patches.wrapping import wrap
 
 logger = logging.getLogger(__name__)
@@ -119,12 +119,6 @@ def leave_out_empty_sentences(original, task, split, *args, **kwargs):
     if not prepared or str(task.cfg.sample_break_mode) != "eos":
         return dataset
     return ChosenDataset(dataset, np.flatnonzero(np.asarray(dataset.sizes) > 2))  # <s> and </s>
-
-
-@wrap(MaskedLMTask, "_regular_dataset")
-def count_states(original, task, *args, **kwargs):
-    """Batches have ``counts`` besides, by which ExLM knows their sizes without waiting for the GPU."""
-    return CountedDataset(original(task, *args, **kwargs), task.source_dictionary)
 
 
 consumers = weakref.WeakSet()

@@ -62,7 +62,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
         "dtype": "float32",
         "vocab_size": len(dictionary),
         **to_config(encoder.args, k is not None),
-        "alignment": "ctc" if k and not checkpoint.has_transitions else "dag",
+        "alignment": checkpoint.alignment,
         "repeat_times": checkpoint.copies,
         "expand_from_layer": getattr(encoder, "expand_from_layer", 0),
         **{f"{name}_token_id": dictionary.index(token) for name, token in SPECIAL.items()},

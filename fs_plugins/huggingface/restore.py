@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.data import Dictionary
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
@@ -16,6 +17,7 @@ from torch import Tensor
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
 from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.criterions import of_states
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
 from fs_plugins.finetuning.moleculenet.data import KINDS, PropertyInfo
@@ -241,6 +243,15 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     return dictionary, written
 
 
+def criterion_of(config: dict) -> str:
+    """Returns the criterion that trained states of such an alignment: the one recorded, or one of ours."""
+    recorded = config["fairseq"].get("criterion")
+    same = [
+        name for name in CRITERION_REGISTRY if (c := of_states(name)) and c.alignment == config["alignment"]
+    ]
+    return recorded if recorded in same else next(iter(same), config["alignment"])
+
+
 def run_flags(
     config: dict, head: Head | None, outputs: Outputs | None, info: PropertyInfo | None
 ) -> DictConfig:
@@ -249,7 +260,7 @@ def run_flags(
     repeated = config["repeat_times"] > 1
     if head is None:
         task = "repeated_masked_lm" if repeated else "masked_lm"
-        criterion = f"nat_{config['alignment']}_loss_mlm" if config["num_states"] else "masked_lm"
+        criterion = criterion_of(config) if config["num_states"] else "masked_lm"
     elif not head.of_sequences:
         task = criterion = "squad2"
     elif info is not None:

@@ -9,6 +9,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
 from fs_plugins.inference.decodings import GraphDecoder, Path
 from fs_plugins.models.exlm import StateGraph
@@ -93,10 +94,10 @@ def text_graph(
     by_order = decoder.sample(generator, samples, masks)
     free = decoder.sample(generator, samples)
     notes = []
-    if checkpoint.criterion != "nat_dag_loss_mlm":
+    if not trains_transitions(checkpoint.criterion):
         notes.append(
-            f"this checkpoint was trained with --criterion {checkpoint.criterion}, not nat_dag_loss_mlm: "
-            "its transitions and decodings are not what was trained last"
+            f"this checkpoint was trained with --criterion {checkpoint.criterion}, which trains no "
+            "transitions: they and the decodings are not what was trained last"
         )
     return TextGraph(
         text=text,

@@ -200,7 +200,7 @@ class Model:
         """Returns what predicts masked words. Raises ValueError if the model's folder lacks a part of it."""
         checkpoint = self.checkpoint
         self._check("encoder.lm_head", *(["encoder.query_linear"] if checkpoint.has_transitions else []))
-        ctc = not checkpoint.has_transitions
+        ctc = checkpoint.alignment == "ctc"
         return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)
 
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:

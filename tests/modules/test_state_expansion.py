@@ -1,14 +1,11 @@
 """States expansion against the same thing done token by token."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.data.datasets import CountedDataset
 from fs_plugins.modules.state_expansion import DISTANCES, distance_buckets, expand_states, gather_tokens
 from tests import oracles
 
@@ -89,23 +86,6 @@ def test_multiples_are_only_more_padding(batch_of, k):
                 assert (rest == (PAD if name in ("tokens", "targets", "unexpanded") else 0)).all()
                 padded = padded[:, : value.shape[1]]
             assert name.endswith("full") or torch.equal(padded, value), name
-
-
-@settings(deadline=None, max_examples=100)
-@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
-def test_counts_of_the_batch_save_the_sync(batch_of, k):
-    """A tensor on the device "meta" has no values: whatever asks for one fails, as a sync would."""
-    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
-    symbols = SimpleNamespace(bos=lambda: BOS, eos=lambda: EOS, pad=lambda: PAD)
-    batch = {"net_input": {"src_tokens": tokens}, "target": targets}
-    counts = CountedDataset(SimpleNamespace(collater=lambda _: batch), symbols).collater([])["counts"]
-    counts, meta = torch.from_numpy(counts), (tokens.to("meta"), targets.to("meta"))
-    layout = expand_states(meta[0], meta[1].ne(PAD), meta[1], k, **SPECIAL, counts=counts)
-    for name, value in vars(expand(tokens, targets, k)).items():
-        found = getattr(layout, name)
-        assert found.shape == value.shape if isinstance(value, torch.Tensor) else found == value, name
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        expand(*meta, k)
 
 
 def test_distances_have_buckets():

@@ -10,6 +10,7 @@ import numpy as np
 from fairseq.data import data_utils
 from lib.command_line import Flags
 
+from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.models import cost
 from fs_plugins.models.cost import Cost
@@ -54,7 +55,7 @@ def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:
 
 def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
     """Returns the cost of samples of these lengths; ``V`` entries of the dictionary."""
-    transitions = flags.value("--criterion") == "nat_dag_loss_mlm"
+    transitions = trains_transitions(flags.value("--criterion"))
     return cost.cost_of(flags.words(), V, T, flags.proportion("--mask-prob"), transitions)
 
 

@@ -16,6 +16,7 @@ from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
 from lib.run.launch import LAST, Training, arguments, devices, launch
 
+from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 
 TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
@@ -100,7 +101,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
         training.note = cost_text(args.data, flags, args.card)
-        if flags.value("--criterion") == "nat_dag_loss_mlm":
+        if trains_transitions(flags.value("--criterion")):
             training.note += "\n" + USE_OF_STATES
         return training
     # molecules can be cut as text is

@@ -26,7 +26,6 @@ from fs_plugins.data.vocabulary import Vocabulary
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
 SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
 MEASURES = ABOUT["measures"]
-NO_PATHS = ("mlm", "repeated-mlm", "exlm-no-transitions")  # models whose states are on no path
 SQUAD, UNTRAINED, FOREST = "squad2", "untrained", "forest"
 EXAMPLE = "example/index.html"  # of scripts/explore.py
 
@@ -56,7 +55,7 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
     measures |= {"probe"} if target.tasks and not settings.glue else set()
     for run in runs_of(settings, target):
         folder = Path(settings.output, STUDY, run.folder)
-        made = {"train", *measures} - ({"states"} if run.model in NO_PATHS else set())
+        made = {"train", *measures} - (set() if run.has_paths else {"states"})
         yield from (folder / f"{name}.json" for name in ("train", *MEASURES) if name in made)
         if "example" in measures:
             yield folder / EXAMPLE

@@ -24,6 +24,8 @@ import pandas as pd
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, reading
 
+from fs_plugins.criterions import trains_transitions
+
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
 # What makes a run of the study that run, or has a setting of its own
@@ -70,6 +72,13 @@ class Run:
     def of_molecules(self) -> bool:
         """Returns whether it is trained on ``smiles``, for table 1."""
         return "table1" in self.targets
+
+    @property
+    def has_paths(self) -> bool:
+        """Returns whether its states are on paths, which can be measured."""
+        folder = CONFIGS / "model" / ("smiles" if self.of_molecules else "")
+        flags = Flags.read(folder / f"{self.model}.flags")
+        return trains_transitions((flags | Flags.of(self.flags)).value("--criterion"))
 
     def as_json(self) -> str:
         """Returns the row as JSON, for train.json."""
