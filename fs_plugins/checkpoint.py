@@ -19,8 +19,7 @@ from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo
-from fs_plugins.finetuning.outputs import Outputs
+from fs_plugins.finetuning.outputs import Outputs, PropertyInfo
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
@@ -91,8 +90,8 @@ class Checkpoint:
 
     @property
     def properties(self) -> PropertyInfo | None:
-        """Returns the properties that ``--task molecule_property`` predicts; None for other tasks."""
-        held = self.task_state.get("molecule_property")
+        """Returns the properties that its task predicts, if it keeps them in checkpoints; else None."""
+        held = self.task_state.get(self.task)
         return PropertyInfo.from_dict(held) if held else None
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
@@ -112,7 +111,7 @@ def load_checkpoint(
         path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
         data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
             also looked for beside the checkpoint and in the folders above it, of GLUE in its ``input0``.
-            Checkpoints of ``--task molecule_property`` hold their dictionary.
+            A task may keep its dictionary in its checkpoints, as ``molecule_property`` does.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
 
     Raises:
@@ -167,7 +166,7 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
 
 def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
     """Returns the dictionary that a task kept in the checkpoint, or that of a folder, with the folder."""
-    held = (task_state.get("molecule_property") or {}).get("symbols")
+    held = (task_state.get(cfg.task._name) or {}).get("symbols")
     asked = held is None or data is not None
     folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
     if folder is None:

@@ -4,35 +4,39 @@ criterion. What else a stranger's file holds is left out, or refused by name, be
 import argparse
 import dataclasses
 
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.criterions.masked_lm import MaskedLmLoss
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from fs_plugins.criterions.states_criterion import StatesCriterion
+from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.flags import ROPE_DIMENSIONS
 from fs_plugins.models.mlm import RotaryRobertaModel
 
-FINETUNING_TASKS = (
-    "sentence_prediction",
-    "repeated_sentence_prediction",
-    "glue",
-    "molecule_property",
-    "squad2",
-)
-PRETRAINING_TASKS = ("masked_lm", "repeated_masked_lm", "varied_masked_lm")
-TASKS = (*PRETRAINING_TASKS, *FINETUNING_TASKS)
-CRITERIA = (
-    "masked_lm",
-    "masked_lm_accuracy",
-    "nat_dag_loss_mlm",
-    "nat_ctc_loss_mlm",
-    "sentence_prediction",
-    "molecule_property",
-    "squad2",
-)
-# the other groups, which nothing but a model's card reads
+TASKS, LOSSES = (MaskedLMTask, SentencePredictionTask, ScoredTask), (MaskedLmLoss, StatesCriterion)
+# Groups which nothing but a model's card reads
 OTHERS = ("common", "dataset", "optimization", "optimizer", "lr_scheduler", "checkpoint")
 PLAIN = (bool, int, float, str)
+
+
+def tasks() -> set[str]:
+    """Returns the tasks whose checkpoints are read: the plugin's, and those of fairseq that they extend."""
+    return {name for name, task in TASK_REGISTRY.items() if issubclass(task, TASKS)}
+
+
+def criteria() -> set[str]:
+    """Returns the criteria that such tasks train with."""
+    of_tasks = {getattr(TASK_REGISTRY[name], "criterion", None) for name in tasks()}
+    return {name for name, loss in CRITERION_REGISTRY.items() if name in of_tasks or issubclass(loss, LOSSES)}
+
+
+def is_pretraining(task: str) -> bool:
+    """Returns whether a task of that name trains a model for others to start from."""
+    return issubclass(TASK_REGISTRY[task], MaskedLMTask)
 
 
 def read_settings(state: dict) -> DictConfig:
@@ -61,12 +65,13 @@ def read_settings(state: dict) -> DictConfig:
     for name, value in given.items():
         flags[name].checked(value, f"{name} {value!r:.200}")
     settings = {"model": argparse.Namespace(_name=arch, arch=arch, **given)}
-    for what, name, known, registry in (
-        ("task", task, TASKS, TASK_DATACLASS_REGISTRY),
-        ("criterion", criterion, CRITERIA, CRITERION_DATACLASS_REGISTRY),
+    for what, name, supported, registry in (
+        ("task", task, tasks(), TASK_DATACLASS_REGISTRY),
+        ("criterion", criterion, criteria(), CRITERION_DATACLASS_REGISTRY),
     ):
-        if name not in known:
-            raise ValueError(f"{what} {name!r:.200} is not supported; supported are {', '.join(known)}")
+        if name not in supported:
+            known = ", ".join(sorted(supported))
+            raise ValueError(f"{what} {name!r:.200} is not supported; supported are {known}")
         fields = dataclasses.fields(registry[name]) if registry.get(name) else ()
         names = {"repeat_times", *(field.name for field in fields)}
         settings[what] = {**_plain_values(groups[what], names), "_name": name}

@@ -18,7 +18,8 @@ from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo, read_folder
+from fs_plugins.finetuning.moleculenet.data import read_folder
+from fs_plugins.finetuning.outputs import PropertyInfo
 
 
 def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:

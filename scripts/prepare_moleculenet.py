@@ -40,8 +40,9 @@ from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_m
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
-from fs_plugins.finetuning.moleculenet.data import FILE, KINDS, PropertyInfo, label_scale, one_class_only
+from fs_plugins.finetuning.moleculenet.data import FILE, label_scale, one_class_only
 from fs_plugins.finetuning.moleculenet.splits import given_split, random_split, scaffold_split
+from fs_plugins.finetuning.outputs import KINDS, PropertyInfo
 
 MOST_SHOWN = 80  # characters of properties' names
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"

@@ -5,8 +5,13 @@ import shutil
 
 import pytest
 import torch
+from fairseq.criterions import register_criterion
+from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from fs_plugins.huggingface.export import export
+from fs_plugins.huggingface.restore import open_checkpoint
 from tests.support import builders
 
 
@@ -21,6 +26,22 @@ def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpo
     state["model"]["encoder.query_linear.bias"].zero_()
     torch.save(state, path)
     assert not load_checkpoint(path).has_transitions
+
+
+@register_criterion("of_ones_own")
+class OfOnesOwn(NatDagLossMLM):
+    """A criterion that trains as if there were no transitions."""
+
+    trains_transitions, alignment = False, "ctc"
+
+
+def test_a_criterion_says_what_it_trains(save_checkpoint, tmp_path):
+    path = save_checkpoint("exlm_base", criterion="of_ones_own")
+    folder = export(path, tmp_path / "model")
+    assert not any(name.startswith("graph.") for name in load_file(folder / "model.safetensors"))
+    for model in (path, folder):
+        loaded = open_checkpoint(model)
+        assert (loaded.criterion, loaded.has_transitions, loaded.alignment) == ("of_ones_own", False, "ctc")
 
 
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):

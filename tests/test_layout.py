@@ -21,7 +21,7 @@ MODEL = {"models", "modules", "data", "custom_ops", "finetuning"}
 ALLOWED = {
     "files.py": set(),
     "fairseq_patches": {"models", "data"},
-    "checkpoint_settings.py": {"models"},
+    "checkpoint_settings.py": {"criterions", "finetuning", "models"},
     "data": set(),
     "tasks": {"data", "modules"},
     "finetuning": {"data", "modules"},

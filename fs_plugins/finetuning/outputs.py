@@ -1,14 +1,17 @@
 """What the outputs of a fine-tuned head mean: decided here for the heads of fairseq, for exports, and for
 heads that transformers trained."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from torch import Tensor
+
+from fs_plugins.files import reading
 
 # as ``problem_type`` of transformers' configurations
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
 PROBLEMS = (REGRESSION, CLASSES, LABELS)
 FIELDS = {"names": str, "mean": float, "std": float}
+KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}  # of properties
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,49 @@ class Outputs:
         if not self.mean:
             return outputs
         return outputs * outputs.new_tensor(self.std) + outputs.new_tensor(self.mean)
+
+
+@dataclass(frozen=True)
+class PropertyInfo:
+    """The properties that one model predicts. Raises ValueError if these do not fit each other."""
+
+    # "classification" (each property is 0 or 1), "regression", or "multiclass" (one property with classes)
+    kind: str
+    names: tuple[str, ...]  # one for each column of labels
+    # mean, std: of the training labels, one for each property; the outputs of a regression are (value - mean)
+    # / std. 0 and 1 for classification.
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
+    allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
+    classes: tuple[str, ...] = ()  # of "multiclass": their names, one for each output; labels are 0, 1, ...
+
+    def __post_init__(self):
+        fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
+        if self.kind == "multiclass" and len(self.names) > 1:
+            raise ValueError(
+                f"classes are of one property, not {len(self.names)}: choose one of {self.names}"
+            )
+        if not fits or self.kind not in KINDS or (self.kind == "multiclass") != bool(self.classes):
+            raise ValueError(f"the properties do not fit each other: {self!r:.500}")
+
+    @property
+    def regression(self) -> bool:
+        return self.kind == "regression"
+
+    @property
+    def outputs(self) -> Outputs:
+        scale = (self.mean, self.std) if self.regression else ()
+        return Outputs(KINDS[self.kind], self.classes or self.names, *scale)
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, state: dict) -> "PropertyInfo":
+        """Returns the inverse of ``to_dict``; other keys are left aside. Raises ValueError for a missing
+        value or one of another type, and as the class does."""
+        with reading("the properties' description"):
+            lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
+            read = {name: bool(state[name]) for name in ("canonical", "allow_valence")}
+            return cls(state["kind"], **lists, **read, classes=tuple(map(str, state.get("classes") or ())))

@@ -18,10 +18,23 @@ class ScoredTask(FairseqTask):
     (:class:`NamedSplit`).
     """
 
-    head: dict  # what its models are called with, besides a batch's ``net_input``, to give what is scored
+    # Of the class:
+    criterion: str  # the name of its loss
+    architecture = "ExLMForSequenceClassification"  # the class of transformers that has such a head
+    reads_smiles = False
+    length = "max_positions"  # its flag with the most tokens of a text
+    samples: tuple[str, ...] = ()  # its flags by which samples are made and scored, which exports keep
+    # Of a task:
+    called_with: dict  # what gives the scored outputs of its models, besides a batch's ``net_input``
     metric: str  # the one of :meth:`score` that counts
     dictionary: Dictionary  # with ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
+
+    @classmethod
+    def settings_of(cls, head: str, outputs, length: int, copies: int) -> tuple[dict, dict]:
+        """Returns the settings of task and criterion that train such a head, by its name, of a folder for
+        transformers; ``outputs`` (Outputs) are None if they are spans, ``length`` counts tokens of a text."""
+        return {}, {}
 
     def adopt(self, checkpoint) -> None:
         """Takes from a trained model (a Checkpoint) what reading and scoring depend on. Raises ValueError if
@@ -112,7 +125,7 @@ def predict(task: ScoredTask, model, split: str, batch_size: int) -> tuple[np.nd
     for begin in range(0, len(order), batch_size):
         batch = dataset.collater([dataset[i] for i in order[begin : begin + batch_size]])
         batch = utils.move_to_cuda(batch, device) if device.type == "cuda" else batch
-        outputs, _ = model(**batch["net_input"], **task.head)
+        outputs, _ = model(**batch["net_input"], **task.called_with)
         rows |= _by_id(task, batch, outputs)
     return _stacked(split, rows)
 

@@ -3,44 +3,33 @@
 import logging
 from pathlib import Path
 
+from fairseq.tasks import TASK_REGISTRY
+
 from fs_plugins.checkpoint import Checkpoint, stored_folders
-from fs_plugins.checkpoint_settings import PRETRAINING_TASKS
+from fs_plugins.checkpoint_settings import is_pretraining
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.huggingface.code_files import AUTO_MAP
 from fs_plugins.huggingface.tokenizer_files import SPECIAL
-from fs_plugins.huggingface.weights import SEQUENCES, SPANS, TIED, Head
+from fs_plugins.huggingface.weights import SEQUENCES, TIED, Head
 from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
 IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
-# flags of the task by which samples are made, and scored
-SAMPLES = (
-    "mask_prob",
-    "tokens_per_sample",
-    "sample_break_mode",
-    "max_positions",
-    "tokens_per_molecule",
-    "window_tokens",
-    "doc_stride",
-    "max_question_tokens",
-    "max_answer_tokens",
-    "null_threshold",
-    "metrics",
-)
+# flags by which a pre-training makes samples
+SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")
 
 
 def find_head(checkpoint: Checkpoint) -> Head | None:
     """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
     none, or several of which the checkpoint does not say which."""
     model, cfg = checkpoint.model, checkpoint.cfg
-    if checkpoint.task in PRETRAINING_TASKS:
+    if is_pretraining(checkpoint.task):
         return None
-    architecture, heads = SEQUENCES, model.classification_heads
-    if checkpoint.task == "squad2":  # a token head of another task has no class in transformers here
-        architecture, heads = SPANS, model.token_heads
+    architecture = getattr(TASK_REGISTRY[checkpoint.task], "architecture", SEQUENCES)
+    heads = model.classification_heads if architecture == SEQUENCES else model.token_heads
     named = getattr(cfg.criterion, "classification_head_name", None)
     chosen = [named] if named in heads else list(heads)
     if len(chosen) != 1:
@@ -54,7 +43,7 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """Returns the content of config.json, for tensors under their names in transformers."""
     encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.k
-    task = checkpoint.cfg.task
+    task, samples = checkpoint.cfg.task, getattr(TASK_REGISTRY[checkpoint.task], "samples", SAMPLES)
     config = {
         "architectures": [head.architecture if head else "ExLMForMaskedLM"],
         "auto_map": AUTO_MAP,
@@ -74,7 +63,7 @@ def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> di
             "head": head and head.name,
             "symbols": Vocabulary.of(dictionary.symbols, checkpoint.path).identity,
             "smiles": smiles_form_of(checkpoint),
-            "samples": {name: value for name in SAMPLES if (value := getattr(task, name, None))},
+            "samples": {name: value for name in samples if (value := getattr(task, name, None))},
         },
     }
     if head is not None and head.of_sequences:
@@ -122,13 +111,13 @@ def smiles_form_of(checkpoint: Checkpoint) -> str | None:
 
 
 def trained_length(checkpoint: Checkpoint) -> int | None:
-    """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning on sequences read;
-    None for another training."""
-    task = checkpoint.cfg.task
-    if checkpoint.task in PRETRAINING_TASKS:
+    """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning read; None for
+    a pre-training."""
+    if is_pretraining(checkpoint.task):
         return None
-    limits = (getattr(task, name, None) for name in ("max_positions", "tokens_per_molecule"))
-    return min(filter(None, (*limits, checkpoint.model.max_positions()))) // checkpoint.copies
+    flag = getattr(TASK_REGISTRY[checkpoint.task], "length", "max_positions")
+    limits = getattr(checkpoint.cfg.task, flag, None), checkpoint.model.max_positions()
+    return min(filter(None, limits)) // checkpoint.copies
 
 
 def longest_text(config: dict) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.data import Dictionary
+from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
 from torch import Tensor
@@ -20,8 +21,8 @@ from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.criterions import of_states
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import reading
-from fs_plugins.finetuning.moleculenet.data import KINDS, PropertyInfo
-from fs_plugins.finetuning.outputs import Outputs
+from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
+from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.huggingface import exported_config, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
@@ -167,7 +168,7 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
     if embedding is not None and config["vocab_size"] != len(embedding):
         wrong = f"vocab_size of {path} is {config['vocab_size']!r:.200}"
         raise ValueError(f"{wrong}, and {len(embedding)} tokens have weights: mend config.json")
-    state["task_state"] = {"molecule_property": info.to_dict()} if info else {}
+    state["task_state"] = {cfg.task._name: info.to_dict()} if info else {}
     return config, state, cfg
 
 
@@ -252,33 +253,32 @@ def criterion_of(config: dict) -> str:
     return recorded if recorded in same else next(iter(same), config["alignment"])
 
 
+def task_of(head: Head, smiles: bool, recorded: str | None) -> str:
+    """Returns the task that trains such a head, on molecules or not: the one recorded, or one of ours."""
+    fitting = [
+        name
+        for name, task in TASK_REGISTRY.items()
+        if issubclass(task, ScoredTask)
+        and (task.architecture, task.reads_smiles) == (head.architecture, smiles)
+    ]
+    return recorded if recorded in fitting else fitting[0]
+
+
 def run_flags(
     config: dict, head: Head | None, outputs: Outputs | None, info: PropertyInfo | None
 ) -> DictConfig:
     """Returns the flags of the run by group: those of the model, and of the task and the criterion that train
     what the folder has."""
-    repeated = config["repeat_times"] > 1
+    copies, longest = config["repeat_times"], exported_config.longest_text(config)
+    samples = config["fairseq"].get("samples", {}) | ({"repeat_times": copies} if copies > 1 else {})
     if head is None:
-        task = "repeated_masked_lm" if repeated else "masked_lm"
-        criterion = criterion_of(config) if config["num_states"] else "masked_lm"
-    elif not head.of_sequences:
-        task = criterion = "squad2"
-    elif info is not None:
-        task = criterion = "molecule_property"
+        task = {"_name": "repeated_masked_lm" if copies > 1 else "masked_lm", **samples}
+        criterion = {"_name": criterion_of(config) if config["num_states"] else "masked_lm"}
     else:
-        task, criterion = "repeated_sentence_prediction" if repeated else "glue", "sentence_prediction"
-    task, criterion = {**config["fairseq"].get("samples", {}), "_name": task}, {"_name": criterion}
-    if repeated:
-        task["repeat_times"] = config["repeat_times"]
-    if head is not None and head.of_sequences:
-        criterion["classification_head_name"] = task["classification_head_name"] = head.name
-    if info is not None:
-        task["tokens_per_molecule"] = exported_config.longest_text(config)
-    if criterion["_name"] == "sentence_prediction":
-        criterion["regression_target"] = outputs.regression
-        usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate", **criterion}
-        task = {**usual, **task, "num_classes": len(outputs.names)}
-        task["max_positions"] = exported_config.longest_text(config) * config["repeat_times"]
+        name = task_of(head, info is not None, config["fairseq"].get("task"))
+        task, criterion = TASK_REGISTRY[name].settings_of(head.name, outputs, longest, copies)
+        task = {"_name": name, **samples, **task}
+        criterion["_name"] = TASK_REGISTRY[name].criterion
     flags = from_config({"tie_word_embeddings": True, **config})
     arch, family = str(config["fairseq"].get("arch")), EXLM if config["num_states"] else MLM
     known, _, pre_norm, _ = ARCHITECTURES.get(arch, (None,) * 4)

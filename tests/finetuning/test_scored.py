@@ -12,7 +12,7 @@ from fs_plugins.finetuning.scored import NamedSplit, ScoredTask, predict
 class Sums(ScoredTask):
     """The score of a split is the sum of its outputs, and is only asked for once."""
 
-    head, metric = {"factor": 3}, "sum"
+    called_with, metric = {"factor": 3}, "sum"
 
     def __init__(self, **sizes):
         super().__init__(None)

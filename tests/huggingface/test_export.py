@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo
+from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.huggingface import model_card
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model

@@ -101,8 +101,7 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
     assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
 
 
-def test_a_task_of_ones_own(checkpoint, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("fs_plugins.checkpoint_settings.TASKS", ["of_ones_own"])
+def test_a_task_of_ones_own(checkpoint, data, tmp_path):
     result = evaluated(checkpoint({**GLUE, "_name": "of_ones_own"}), data, "--output", tmp_path)
     outputs = np.loadtxt(tmp_path / "valid.tsv", skiprows=1)
     assert outputs[:, 0].tolist() == list(range(8)) and outputs[:, 1:].sum(1) == pytest.approx(1)

@@ -26,7 +26,8 @@ from omegaconf import OmegaConf
 
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.fairseq_patches import messages
-from fs_plugins.finetuning.moleculenet.data import FILE, PropertyInfo, label_scale
+from fs_plugins.finetuning.moleculenet.data import FILE, label_scale
+from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.support import builders, squad
 
 WORDS = squad.DICTIONARY

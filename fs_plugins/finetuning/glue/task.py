@@ -49,6 +49,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     """
 
     cfg: GlueConfig
+    criterion, samples = "sentence_prediction", ("max_positions", "metrics")
 
     def __init__(self, cfg, data_dictionary, label_dictionary):
         super().__init__(cfg, data_dictionary, label_dictionary)
@@ -60,8 +61,15 @@ class GlueTask(ScoredTask, SentencePredictionTask):
             raise ValueError(f"--metrics {wrong[0]} {given} --regression-target: give {', '.join(fitting)}")
         if "f1" in self.metrics and cfg.num_classes > 2:
             raise ValueError(f"--metrics f1 is of two classes, and --num-classes is {cfg.num_classes}")
-        self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
+        self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.targets = {}  # of each split with labels, fairseq's data set of them
+
+    @classmethod
+    def settings_of(cls, head, outputs, length, copies):
+        criterion = {"classification_head_name": head, "regression_target": outputs.regression}
+        usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate"}
+        classes = {"num_classes": len(outputs.names)}
+        return {**usual, **classes, **criterion, "max_positions": length * copies}, criterion
 
     def adopt(self, checkpoint):
         names = checkpoint.outputs.names if checkpoint.outputs else ()

@@ -29,7 +29,7 @@ class MoleculePropertyCriterion(FairseqCriterion):
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed, or [B] if not ``reduce``), sample size and what to log."""
         properties = self.task.properties
-        outputs, _ = model(**sample["net_input"], **self.task.head)  # [B, properties]
+        outputs, _ = model(**sample["net_input"], **self.task.called_with)  # [B, properties]
         outputs, labels = outputs.float(), sample["target"]
         labelled = ~torch.isnan(labels)
         if properties.regression:  # in float64, as values may be large and differ little

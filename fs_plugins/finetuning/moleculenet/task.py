@@ -27,14 +27,9 @@ from omegaconf import II, MISSING
 
 from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
-from fs_plugins.finetuning.moleculenet.data import (
-    LabelsDataset,
-    PropertyInfo,
-    one_class_only,
-    read_folder,
-    read_labels,
-)
+from fs_plugins.finetuning.moleculenet.data import LabelsDataset, one_class_only, read_folder, read_labels
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
+from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 
 logger = logging.getLogger(__name__)
@@ -72,17 +67,24 @@ class MoleculePropertyTask(ScoredTask):
     """
 
     cfg: MoleculePropertyConfig
+    criterion, reads_smiles = "molecule_property", True
+    length, samples = "tokens_per_molecule", ("tokens_per_molecule",)
 
     def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, properties: PropertyInfo):
         super().__init__(cfg)
         self.dictionary, self.properties = dictionary, properties
         self.positions = cfg.tokens_per_molecule
-        self.head = {"features_only": True, "classification_head_name": cfg.classification_head_name}
+        self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.metrics = metrics_of(self.properties.kind, len(self.properties.names))
         self.metric = self.metrics[0]
         self.labels: dict[str, np.ndarray] = {}  # of each split
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
+
+    @classmethod
+    def settings_of(cls, head, outputs, length, copies):
+        head = {"classification_head_name": head}
+        return {**head, "tokens_per_molecule": length}, head
 
     @classmethod
     def setup_task(cls, cfg: MoleculePropertyConfig, **kwargs):

@@ -23,7 +23,8 @@ class Squad2Criterion(FairseqCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Returns the loss (summed over windows, or [B] if not ``reduce``), sample size and what to log."""
-        scores, _ = model(**sample["net_input"], **self.task.head)  # [B, T, 2]: as first, as last of the span
+        # [B, T, 2]: of each token as first and as last of the span
+        scores, _ = model(**sample["net_input"], **self.task.called_with)
         scores = scores.float().masked_fill(~sample["allowed"][:, :, None], -math.inf).unbind(2)
         target = sample["target"]
         losses = sum(

@@ -60,13 +60,15 @@ class Squad2Task(ScoredTask):
     """
 
     cfg: Squad2Config
+    criterion, architecture, length = "squad2", "ExLMForQuestionAnswering", "window_tokens"
+    samples = ("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold")
     metric = "f1"
     n_best = 1  # spans of each window that are kept
 
     def __init__(self, cfg, dictionary: Dictionary):
         super().__init__(cfg)
         self.dictionary = dictionary
-        self.head = {"token_head_name": HEAD}
+        self.called_with = {"token_head_name": HEAD}
         self.window_sizes = WindowSizes(
             cfg.window_tokens, cfg.doc_stride, cfg.max_question_tokens, cfg.max_answer_tokens
         )

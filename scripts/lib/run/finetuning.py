@@ -14,9 +14,10 @@ from lib.files import CONFIGS, RESULT, digits, read_json, reading
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import BEST, IMPORTED, LESS_IS_BETTER, MAXIMIZE, Training, arguments, devices, launch
 
-from fs_plugins.checkpoint_settings import FINETUNING_TASKS
-from fs_plugins.finetuning.moleculenet.data import FILE, PropertyInfo, read_folder
+from fs_plugins.checkpoint_settings import is_pretraining
+from fs_plugins.finetuning.moleculenet.data import FILE, read_folder
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of
+from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.finetuning.squad.data import load_split
 from fs_plugins.finetuning.squad.windows import NO_LABEL, WindowSizes, make_windows
 
@@ -64,7 +65,7 @@ def resolve(benchmark: str, words: list[str]) -> Training:
     args = arguments(script_name, about, names, words, add, REFUSED)
     workers, device_flags = devices(args, one_gpu=benchmark != "squad")
     pretrained = read_checkpoint(args.checkpoint)
-    if (task := pretrained.task._name) in FINETUNING_TASKS:  # its scores would pass for the pre-training's
+    if not is_pretraining(task := pretrained.task._name):  # its scores would pass for the pre-training's
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     training, rows = {"glue": glue, "squad": squad, "moleculenet": moleculenet}[benchmark](args, pretrained)
 

@@ -10,8 +10,9 @@ import pandas as pd
 import torch
 from lib.files import DIGITS, atomic, digits, plain_cell, write_result
 
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo, read_folder
+from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.moleculenet.metrics import by_property, metrics_of, summarise
+from fs_plugins.finetuning.outputs import PropertyInfo
 
 SPLITS = ("valid", "test")
 

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss
 
 import fs_plugins  # noqa: F401
 from fs_plugins.finetuning.moleculenet.criterion import MoleculePropertyCriterion
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo
+from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.criterions.batch import Told, logged
 from tests.finetuning.moleculenet.test_metrics import table
 
@@ -19,7 +19,7 @@ HEAD = {"features_only": True, "classification_head_name": "property"}
 
 def loss_of(model, labels, kind="classification", mean=(0.0,) * 5, std=(1.0,) * 5, **options):
     """What the criterion gives for all molecules: loss, sample size, log."""
-    task = argparse.Namespace(properties=PropertyInfo(kind, tuple("abcde"), mean, std), head=HEAD)
+    task = argparse.Namespace(properties=PropertyInfo(kind, tuple("abcde"), mean, std), called_with=HEAD)
     ids = torch.arange(len(labels))
     batch = {"id": ids, "net_input": {"src_tokens": ids}, "ntokens": 7 * len(ids)}
     batch["target"] = torch.tensor(labels, dtype=torch.float64)

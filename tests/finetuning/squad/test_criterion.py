@@ -11,7 +11,7 @@ from fs_plugins.finetuning.squad.criterion import Squad2Criterion
 from fs_plugins.finetuning.squad.windows import NO_LABEL
 from tests.criterions.batch import Told, logged
 
-CRITERION = Squad2Criterion(argparse.Namespace(head={"token_head_name": "span"}))
+CRITERION = Squad2Criterion(argparse.Namespace(called_with={"token_head_name": "span"}))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from lib.run.predictions import Split, write_predictions, write_results
 
 from fs_plugins.data.smiles_tokens import tokenize
-from fs_plugins.finetuning.moleculenet.data import PropertyInfo
+from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.support import builders
 from tests.support.builders import write_file
 from tests.support.molecules import labelled_molecules, molecules
