@@ -94,7 +94,7 @@ def resolve(benchmark: str, words: list[str]) -> Training:
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
-    training.finished = lambda _: finished(args.save / RESULT)
+    training.finished = lambda: finished(args.save / RESULT)
     return training
 
 
@@ -154,7 +154,8 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
         dictionary=dictionary,
-        evaluation=["--split", *evaluated, "--remove", "all" if args.drop_checkpoints else "others"],
+        evaluation=["--split", *evaluated],
+        keep_best=not args.drop_checkpoints,
         settings={"test": args.test},
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
