@@ -208,6 +208,8 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         info = PropertyInfo.from_dict(about)
         rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
+    if pretrained.repeat > 1:
+        recipe.set("--repeat-times", pretrained.repeat)
     metrics = (*metrics_of(info.kind, len(info.names)), "loss")
     best = f"{BEST} {metrics[0]}" + ("" if metrics[0] in LESS_IS_BETTER else f" {MAXIMIZE}")
     training = Training(
