@@ -1,14 +1,19 @@
+import math
 import re
 import shutil
 
+import claims_tables
 import figures
 import make
+import pandas as pd
 import pytest
 
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.])")
 IN_TABLES = "".join(make.markdown_table(table()) for table in make.TABLES.values())
 IN_FILES = "".join(path.read_text() for path in (make.DOCS / "results").glob("*.csv"))
-PAPERS = {"104.2", "54.7", "79.6", "72.8", "91.6", "64.5", "78.2"}  # quoted from tables 1 and 12
+PAPERS = "".join(path.read_text() for path in (make.DOCS.parent / "configs" / "paper").glob("*.csv"))
+VERSIONS = {"2.10", "3.11", "3.13", "4.3"}  # of PyTorch, Python and bash, in README
+QUOTING = [make.DOCS.parent / "README.md", *(make.DOCS / name for name in make.PAGES)]
 
 
 def test_tables_are_those_of_the_csv_files(monkeypatch, tmp_path):
@@ -31,19 +36,13 @@ def test_tables_are_those_of_the_csv_files(monkeypatch, tmp_path):
     assert (tmp_path / "docs" / "quickstart.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", make.PAGES)
-def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(name):
-    page = make.BLOCK.sub("", (make.DOCS / name).read_text(encoding="utf-8"))
-    prose = re.sub(r"```.*?```|\]\([^)]*\)", "", page, flags=re.DOTALL)
+@pytest.mark.parametrize("page", QUOTING, ids=lambda path: path.name)
+def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(page):
+    text = make.BLOCK.sub("", page.read_text(encoding="utf-8"))
+    prose = re.sub(r"```.*?```|\]\([^)]*\)", "", text, flags=re.DOTALL)
     known = {f"{100 * p:g}" for file in ("states", "experiments", "entropy") for p in make.read(file)["p"]}
-    known |= PAPERS | set(NUMBER.findall(IN_TABLES)) | set(NUMBER.findall(IN_FILES))
-    assert set(NUMBER.findall(prose)) <= known
-
-
-def test_the_numbers_that_are_quoted_are_the_papers():
-    every = "".join(path.read_text() for path in (make.DOCS.parent / "configs" / "paper").glob("*.csv"))
-    for number in PAPERS:
-        assert re.search(rf"\b{number.rstrip('0')}0*\b", every), number
+    known |= {number for text in (IN_TABLES, IN_FILES, PAPERS) for number in NUMBER.findall(text)}
+    assert set(NUMBER.findall(prose)) <= known | VERSIONS
 
 
 def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
@@ -53,3 +52,45 @@ def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
     gaps = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
     assert gaps["local, k = 4"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
     assert gaps["ExLM (paper), k = 4"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])
+
+
+def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
+    """A is (1, 15%) less (4, 62.2%), B that less (1, 62.2%); of seed 3 a cell is missing, and (2, p) all."""
+    scores = {(1, 0.15): [0.5, 0.6, 0.7], (4, 0.622): [0.4, 0.4, 0.4], (1, 0.622): [0.1, 0.3]}
+    rows = [(k, p, seed, r2) for (k, p), found in scores.items() for seed, r2 in enumerate(found, 1)]
+    data = pd.DataFrame(rows, columns=["k", "p", "seed", "r2"]).assign(updates=1000)
+    untrained = pd.DataFrame({"k": [1], "p": [None], "seed": [1], "r2": [0.0], "updates": [0]})
+    monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.concat([data, untrained]))
+    table = claims_tables.prices().set_index(claims_tables.prices()["price"].str.split(",").str[0])
+    assert table["ours, R^2"].to_dict() == {
+        "A": "+0.2000 ± 0.0577",
+        "B": "+0.2000 ± 0.1000",
+        "B - A": "+0.0500 ± 0.1500",
+        **dict.fromkeys(("A'", "B'", "B' - A'"), ""),
+    }
+    assert (
+        table["95% interval"]["A"] == "-0.0484 to +0.4484"
+    )  # 4.3027 standard errors
+    assert [*table["the paper, MNLI"]] == ["+0.4", "+1.9", "+0.5", "-0.1", "+1.5", "-0.6"]
+
+
+def test_scores_of_arms_are_less_the_mlms_of_the_same_seed(monkeypatch):
+    """ExLM's RMSE is the MLM's times e^-0.02 with seed 1, and e^-0.04 with seed 2; seed 0 only chose."""
+    rows = []
+    for arm, logs in {"mlm": (9.0, 0.0, 0.0), "exlm": (0.0, -0.02, -0.04)}.items():
+        for seed, log in enumerate(logs):
+            for finetuned in (-0.01, 0.01):
+                row = {"arm": arm, "seed": seed, "rate": 1e-3, "seconds": 10.0, "ft_seed": finetuned}
+                scores = {"logP": 1.0, "QED": 0.5, "TPSA": 20.0} if seed else {}
+                rows.append(row | {name: x * math.exp(log + finetuned) for name, x in scores.items()})
+    monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.DataFrame(rows))
+    mlm, exlm = claims_tables.finetuned_claims().to_dict("records")
+    assert mlm["seeds"] == exlm["seeds"] == "2" and mlm["all three, less the MLM's, %"] == ""
+    assert exlm["all three, less the MLM's, %"] == "-3.0 ± 1.0"
+    assert exlm["95% interval"] == "-15.7 to +9.7"  # 12.706 standard errors, of 1 degree of freedom
+
+
+@pytest.mark.parametrize("table", ["finetuned_claims", "claims_states", "corruption", "prices"])
+def test_experiments_without_rows_say_that_they_are_running(table, monkeypatch):
+    monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.DataFrame())
+    assert "running" in make.TABLES[table]()["state"][0]

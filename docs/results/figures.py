@@ -2,16 +2,17 @@
 
 import pandas as pd
 from lib.report.figures import COLOURS, QUICKSTART, fill, lines, percent
-from lib.report.tables import Value, standard_error
+from lib.report.tables import over_seeds
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import by_passes, entropies, mean, read, sizes
+from rows import by_passes, entropies, read, sizes
+from summary import Known, mean, standard_error
 
 VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
 OTHERS = "continued|from the MLM|absolute"  # of the passes
 
 
-def add_gap(axes: Axes, x: float, exlm: Value, mlm: Value, **style) -> None:
+def add_gap(axes: Axes, x: float, exlm: Known, mlm: Known, **style) -> None:
     """Draws a point of ExLM's bits less the MLM's, with its standard error; hollow: one seed."""
     error = standard_error(exlm, mlm)
     alone = {"mfc": "white"} if error is None else {"yerr": error, "capsize": 3}
@@ -135,5 +136,5 @@ def quickstart_figure() -> Figure:
     """Returns joint bits of the quickstart's models over updates."""
     values = {}
     for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
-        values.setdefault(QUICKSTART[name], {})[updates] = mean(part, "joint")
+        values.setdefault(QUICKSTART[name], {})[updates] = over_seeds(part["joint"])
     return lines(values, "joint bits per masked token", "updates", better="lower")

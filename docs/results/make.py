@@ -8,25 +8,36 @@ belong in states.csv, at any p.
 """
 
 import re
+from collections.abc import Callable
 
 import figures
+import numpy as np
 import pandas as pd
+import torch
+from claims_tables import claims_states, corruption, finetuned_claims, prices
 from lib.command_line import argument_parser, script
 from lib.report.comparisons import leads
 from lib.report.figures import percent, picture
 from lib.report.page import markdown_table
-from lib.report.tables import Value, difference, holm, p_value, text
+from lib.report.tables import holm
 from lib.workflow.runs import targets
 from matplotlib.figure import Figure
-from rows import DOCS, by_passes, entropies, mean, read, sizes
+from rows import DOCS, by_passes, entropies, read, sizes
+from summary import Known, difference, mean, p_value, paired, text
 
-PAGES = ("results.md", "results_appendix.md")
+from fs_plugins.custom_ops.dag_loss import node_posteriors
+
+PAGES = ("results.md", "lattice.md", "results_appendix.md", "extensions.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 # tables that are files of their own
 LONG = ("pretraining", "states", "states_text", "scale", "finetuning", "plateau")
 LONG += ("single_molecules", "passes")
 IN_BLOCKS = {"ExLM (paper), k = 4": "ExLM (paper), k = 4", "exlm-lattice, k = 8": "lattice, k = 8"}
+ALONE = {"1": "one pass", "one by one": "one by one"}
+COUNTS = {"1": "one pass", "2": "two", "4": "four", "one by one": "one by one"}
+DRUGLIKE = "group == 'drug-like' and not label.str.contains('absolute')"
+CONTROLS = f"{DRUGLIKE} and not label.str.contains('from the MLM|longer')"
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -84,6 +95,20 @@ def properties() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def property_differences() -> pd.DataFrame:
+    """Returns how much lower the RMSE of one model is than another's, paired by seed of pre-training: of each
+    property, and of all as the mean of the logarithms, in %."""
+    data, rows = read("properties").set_index(["model", "seed"])[["logP", "QED", "TPSA"]], []
+    logs = 100 * np.log(data).mean(axis=1)
+    exlm, lattice = (next(m for m in data.index.unique(0) if start in m) for start in ("ExLM", "lattice"))
+    for model, other in ((lattice, "MLM"), (lattice, "MLM, continued"), (exlm, "MLM, continued")):
+        less = data.loc[other] - data.loc[model]
+        row = {"model": model, "than": other, "seeds": f"{len(less)}"}
+        row |= {f"{name}": paired(less[name], 4 if name == "QED" else 3) for name in less}
+        rows.append(row | {"all three, %": paired(logs[other] - logs[model], 1)})
+    return pd.DataFrame(rows)
+
+
 def variance() -> pd.DataFrame:
     """Returns what p^k and p explain of the entropies of figure 5."""
     rows = []
@@ -110,27 +135,64 @@ def passes() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def few_and_many() -> pd.DataFrame:
-    """Returns each model's size and cost, and its joint bits with one mask and with many, in one pass and
-    more."""
-    rows, data = [], by_passes().query("not label.str.contains('absolute')")
-    for (group, label), one in data.groupby(["group", "label"], sort=False):
-        mlm = data[(data["group"] == group) & (data["k"] == 1)]
-        row = {"model": label, "seeds": f"{one['seed'].nunique()}"}
-        row["parameters"] = f"{one['parameters'].max():,}"
-        row["FLOPs, times the MLM's"] = f"{one['flops'].max() / mlm['flops'].min():.2f}"
-        seconds = mean(one.drop_duplicates("seed"), "seconds")
-        row["seconds of a core"] = f"{seconds.centre:,.0f}" if seconds else ""
-        single = one[one["setting"] == "one mask"]
-        row |= {"one mask": text(mean(single, "joint"), 3), "right, %": text(mean(single, "right"), 1)}
-        for setting, counts in {"15%": "1", "38.7%": "1 2 4", "62.2%": "1 2 4"}.items():
-            for count in (*counts.split(), "one by one"):
-                part = one[(one["setting"] == setting) & (one["passes"] == count)]
-                row[f"{setting}, {count}"] = text(mean(part, "joint"), 3)
-        part = one[(one["setting"] == "38.7%") & (one["passes"] == "1")]
-        row["valid fillings, %, 38.7%, 1"] = text(mean(part, "valid"), 1)
-        rows.append(row)
-    return pd.DataFrame(rows)
+def of_models(shown: str, rows: Callable) -> pd.DataFrame:
+    """Returns a row for each model of passes.csv: its name, seeds, and what ``rows`` tells of its runs."""
+    table, data = [], by_passes().query(shown)
+    for label, one in data.groupby("label", sort=False):
+        table.append({"model": label, "seeds": f"{one['seed'].nunique()}", **rows(one)})
+    return pd.DataFrame(table)
+
+
+def bits(runs: pd.DataFrame, setting: str, count: str = "1") -> str:
+    return text(mean(runs[(runs["setting"] == setting) & (runs["passes"] == count)], "joint"), 3)
+
+
+def costs() -> pd.DataFrame:
+    """Returns what each model of the comparison in passes costs."""
+    least = by_passes().query(DRUGLIKE)["flops"].min()
+
+    def row(runs: pd.DataFrame) -> dict:
+        each = runs.drop_duplicates("seed")
+        found = {"updates": f"{runs['updates'].max()}", "parameters": f"{runs['parameters'].max():,}"}
+        found["FLOPs, times the MLM's"] = f"{runs['flops'].max() / least:.2f}"
+        return found | {"seconds of a core": f"{each['seconds'].mean():,.0f}"}
+
+    return of_models(DRUGLIKE, row)
+
+
+def few() -> pd.DataFrame:
+    """Returns joint bits with one mask and with 15%."""
+
+    def row(runs: pd.DataFrame) -> dict:
+        one = runs[runs["setting"] == "one mask"]
+        found = {"one mask": text(mean(one, "joint"), 3), "right, %": text(mean(one, "right"), 1)}
+        return found | {f"15%, {how}": bits(runs, "15%", count) for count, how in ALONE.items()}
+
+    return of_models(CONTROLS, row)
+
+
+def many(setting: str) -> pd.DataFrame:
+    """Returns joint bits with many masks, by the number of passes, and valid fillings of one pass."""
+
+    def row(runs: pd.DataFrame) -> dict:
+        found = {how: bits(runs, setting, count) for count, how in COUNTS.items()}
+        part = runs[(runs["setting"] == setting) & (runs["passes"] == "1")]
+        return found | {"valid fillings of one pass, %": text(mean(part, "valid"), 1)}
+
+    return of_models(CONTROLS, row)
+
+
+def from_mlm() -> pd.DataFrame:
+    """Returns the joint bits of trainings that went on from an MLM, all masks in one pass."""
+
+    def row(runs: pd.DataFrame) -> dict:
+        found = {how: bits(runs, how) for how in ("one mask", "15%", "38.7%", "62.2%")}
+        found["38.7%, one by one"] = bits(runs, "38.7%", "one by one")
+        return found | {
+            "effective states": text(mean(runs.groupby("seed").agg({"states": "mean"}), "states"), 2)
+        }
+
+    return of_models(f"{DRUGLIKE} and (label.str.contains('continued') or label.str.contains('from'))", row)
 
 
 def scale_leads() -> pd.DataFrame:
@@ -157,7 +219,7 @@ def molecule_leads() -> pd.DataFrame:
     pairs = [pair for pair in table.to_numpy().flat if isinstance(pair, tuple) and all(pair)]
     least = holm(p_value(*pair) for pair in pairs)
 
-    def cell(pair: tuple[Value | None, Value]) -> str:
+    def cell(pair: tuple[Known, Known]) -> str:
         found = difference(*pair) if isinstance(pair, tuple) else ""
         return f"{found}*" if found.endswith("*") and p_value(*pair) <= least else found
 
@@ -166,12 +228,32 @@ def molecule_leads() -> pd.DataFrame:
     return table.reset_index()
 
 
+def own_share() -> pd.DataFrame:
+    """Returns the probability that a mask's target is on one of its own states, where predictions are flat
+    and transitions uniform, averaged over masks."""
+    rows = []
+    for k, masks, tokens in ((2, 10, 64), (4, 10, 64), (4, 19, 128), (4, 77, 512)):
+        row, targets = {"k": f"{k}", "masks": f"{masks}", "tokens": f"{tokens}"}, masks + 2  # <s> and </s>
+        start, end = torch.arange(k * targets)[:, None], torch.arange(k * targets)
+        for graph, longest in (("dag", len(end)), ("local", 2 * k - 1)):
+            edges = (end > start) & (end - start <= longest)
+            links = (edges / edges.sum(1, keepdim=True).clamp(min=1)).log()
+            lengths = torch.tensor([len(end)]), torch.tensor([targets])
+            posteriors, _ = node_posteriors(torch.zeros(1, targets, len(end)), links[None], *lengths)
+            own = posteriors[0].unflatten(1, (targets, k)).sum(2).diagonal()[1:-1]
+            row[graph] = f"{100 * own.mean():.1f}%"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 OWN = (pretraining, plateau, variance, molecule_leads, scale_leads)
-OWN += (finetuning, properties, passes, few_and_many)
+OWN += (own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
+OWN += (finetuned_claims, claims_states, corruption, prices)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
 BY["quickstart"] = "corpus"
 TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
+TABLES |= {"many38": lambda: many("38.7%"), "many62": lambda: many("62.2%")}
 TABLES["scale"] = lambda: leads(sizes().query("width != 128"), "setting")
 FIGURES = {  # file: function, width and height
     "results_gap": (figures.gap_figure, 7, 3.6),

@@ -5,7 +5,6 @@ from pathlib import Path
 import pandas as pd
 from lib.report.figures import percent
 from lib.report.study import PAPER
-from lib.report.tables import Value, of_summary, over_seeds
 from lib.workflow.runs import targets
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -18,14 +17,6 @@ def read(name: str) -> pd.DataFrame:
         told = (data["k"] == 1) | data["label"].str.contains("k = ")
         data["label"] = data["label"].where(told, data["label"] + ", k = " + data["k"].astype(str))
     return data
-
-
-def mean(rows: pd.DataFrame, column: str) -> Value | None:
-    """Returns the mean over seeds: of rows of one seed each, or of one row that is itself a mean."""
-    if len(rows) == 1 and f"{column}_sd" in rows and rows[column].notna().all():
-        row = rows.iloc[0]
-        return of_summary(row[column], row[f"{column}_sd"], len(row["seeds"].split()))
-    return over_seeds(rows[column]) if column in rows else None
 
 
 def entropies() -> dict[str, dict[tuple[int, float], float]]:

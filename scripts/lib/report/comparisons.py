@@ -31,22 +31,23 @@ def wide(study: Study, target: Target) -> pd.DataFrame:
     return data[["name", "label", "p", "k", "seed", *first, "commit", *measured]]
 
 
-def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> Value | None:
-    """Returns the MLM's bits at a number of FLOPs, for each seed, between its lengths of training, or half a
-    percent beyond the longest; None elsewhere."""
-    bits = []
-    for _, runs in mlm.groupby("seed"):
+def at_flops(mlm: pd.DataFrame, column: str, flops: float) -> dict[int, float]:
+    """Returns the MLM's bits at a number of FLOPs, by seed, between its lengths of training, or half a
+    percent beyond the longest; a seed of which these are not known is left out."""
+    bits = {}
+    for seed, runs in mlm.groupby("seed"):
         points = runs.dropna(subset=["flops", column]).sort_values("flops")
         there = points["flops"].to_numpy()
         if len(there) > 1 and there[0] <= flops <= 1.005 * there[-1]:
-            bits.append(np.interp(math.log(flops), np.log(there), points[column]))
-    return over_seeds(bits)
+            bits[seed] = float(np.interp(math.log(flops), np.log(there), points[column]))
+    return bits
 
 
 def leads(data: pd.DataFrame, by: str = "p", compare: Callable = difference) -> pd.DataFrame:
     """Returns each model's COLUMNS, and its lead over the MLM (k = 1) after the same updates and at the same
-    FLOPs, among models that agree in the column ``by``; ``data`` is as of :func:`wide`. What stands for a
-    lead is ``compare`` of the MLM's bits and the model's."""
+    FLOPs (there over the seeds that both have, if there are any), among models that agree in the column
+    ``by``; ``data`` is as of :func:`wide`. What stands for a lead is ``compare`` of the MLM's bits and the
+    model's."""
     rows, shown = [], [column for column in COLUMNS if column in data]
     bits = shown[0]
     for group, part in data.groupby(by, sort=False):
@@ -61,14 +62,16 @@ def leads(data: pd.DataFrame, by: str = "p", compare: Callable = difference) -> 
             values = {column: over_seeds(runs[column]) for column in shown}
             for column, value in values.items():
                 row[NUMBERS[column].title] = text(value, NUMBERS[column].digits)
-            others = {"same updates": over_seeds(mlm[bits])}
+            pairs = {"same updates": (over_seeds(mlm[bits]), values[bits])}
             if "flops" in part:
                 flops = runs["flops"].mean()
                 row["FLOPs, times the MLM's"] = text(flops / shortest["flops"].mean(), 2)
-                others["equal FLOPs"] = at_flops(mlms, bits, flops)
-            for name, other in others.items():
-                is_mlm = (runs["k"] == 1).all()
-                row[f"lead, {name}"] = "" if is_mlm else compare(other, values[bits])
+                there = at_flops(mlms, bits, flops)
+                both = runs["seed"][runs["seed"].isin(there)]
+                mlm_bits = over_seeds([there[seed] for seed in both] or there.values())
+                pairs["equal FLOPs"] = mlm_bits, over_seeds(runs.loc[both.index, bits]) or values[bits]
+            for name, pair in pairs.items():
+                row[f"lead, {name}"] = "" if (runs["k"] == 1).all() else compare(*pair)
             rows.append(row)
     return pd.DataFrame(rows).fillna("")
 

@@ -75,6 +75,19 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
     assert lines[1].startswith("mlm-p38,MLM,0.387,1,2,0.004,100,10,c0ffee,2.2,")
 
 
+def test_equal_flops_are_of_the_seeds_that_both_have(tmp_path, pretrained, comparison):
+    """Seed 3 of the MLM was not trained for longer, so of the lattice seed 2 is compared: 1.5 less 1.25."""
+    for seed, joint in {2: 1.25, 3: 1.9}.items():
+        pretrained("mlm-p38", "best", seed, 2.0, flops=10.0)
+        pretrained("exlm-lattice-p38", "best", seed, joint, flops=20.0)
+    pretrained("mlm-p38-x4", "best", 2, 1.0, flops=40.0, updates=400)
+    for name in ("mlm-p38", "mlm-p38-x4", "exlm-lattice-p38"):
+        chosen(tmp_path, name, 4e-3, {"0.002": 3.0, "0.004": 2.0})
+    found = record(comparison(1, 2, 3), "38.7%", "lattice")
+    assert found["lead, equal FLOPs"] == "+0.250"
+    assert found["lead, same updates"].startswith("+0.425 ± ")
+
+
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
     first, second = ("mlm-p38", 2.0, 1.0, 10), ("mlm-p38-x2", 1.5, 2.0, 20)
     third, fourth = ("exlm-p38", 1.75, 2.5, 10), ("lattice-p38", 1.25, 5.0, 20)

@@ -1,0 +1,119 @@
+"""The tables of the experiments of plan.md, from the rows that there are."""
+
+import numpy as np
+import pandas as pd
+from lib.report.figures import percent
+from lib.report.study import PAPER
+from rows import DOCS, read
+from summary import interval, mean, paired, text
+
+ARMS = {"mlm": "MLM", "exlm": "ExLM (paper), k = 2", "mlm-longer": "MLM, as many FLOPs as ExLM"}
+ARMS |= {"mlm-untrained": "MLM, untrained", "exlm-untrained": "ExLM (paper), untrained"}
+PROPERTIES = ["logP", "QED", "TPSA"]
+STATES = {
+    "second_state": "masks with a second state, %",
+    "divergence": "divergence of a mask's states, bits",
+    "posterior_entropy": "entropy over a mask's states given its word, bits",
+    "entropy": "entropy of the word, plain mean, bits",
+    "entropy_posterior": "by the posterior, bits",
+}
+# what a price is: the cell (k, p) that it is paid from, and the one that it is paid for
+PRICES = {
+    "A, unreal tokens: p from 15% to 62.2% at p^k = 15%": ((1, 0.15), (4, 0.622)),
+    "B, corrupted semantics: p^k from 15% to 62.2% at p = 62.2%": ((4, 0.622), (1, 0.622)),
+    "A', by k = 2: p from 15% to 38.7% at p^k = 15%": ((1, 0.15), (2, 0.387)),
+    "B', by k = 2: p^k from 15% to 38.7% at p = 62.2%": ((4, 0.622), (2, 0.622)),
+}
+
+
+def rows_of(name: str) -> pd.DataFrame:
+    """Returns the rows of a file that may not exist yet."""
+    return read(name) if (DOCS / "results" / f"{name}.csv").exists() else pd.DataFrame()
+
+
+def running(name: str) -> pd.DataFrame:
+    return pd.DataFrame({"state": [f"running: {name}.csv has no rows yet"]})
+
+
+def finetuned_claims() -> pd.DataFrame:
+    """Returns the RMSE of each arm of E1, and by how much its logarithm differs from the MLM's, paired by
+    seed of pre-training; seed 0, which chose the rates, was not fine-tuned."""
+    data = rows_of("finetuned_claims")
+    if data.empty or (data := data[data["seed"] > 0]).empty:
+        return running("finetuned_claims")
+    logs = (
+        data.assign(score=100 * np.log(data[PROPERTIES]).mean(axis=1))
+        .groupby(["arm", "seed"])["score"]
+        .mean()
+    )
+    table = []
+    for arm in [arm for arm in ARMS if arm in logs.index]:
+        one = data[data["arm"] == arm].groupby("seed").mean(numeric_only=True)
+        rate = "" if "untrained" in arm else f"{one['rate'].iloc[0]:g}"
+        row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": rate}
+        row |= {f"RMSE of {name}": text(mean(one, name), 3) for name in PROPERTIES}
+        less = (
+            (logs[arm] - logs["mlm"]).dropna() if arm != "mlm" and "mlm" in logs else pd.Series(dtype=float)
+        )
+        row |= {"all three, less the MLM's, %": paired(less, 1), "95% interval": interval(less, 1)}
+        table.append(row | {"seconds of a core": f"{one['seconds'].mean():,.0f}"})
+    return pd.DataFrame(table)
+
+
+def claims_states() -> pd.DataFrame:
+    """Returns the use of states of the ExLMs of E1, which were trained with dropout."""
+    data = rows_of("finetuned_claims")
+    if data.empty or (data := data.dropna(subset=["posterior_entropy"])).empty:
+        return running("finetuned_claims")
+    table = []
+    for arm, one in data.drop_duplicates(["arm", "seed"]).groupby("arm"):
+        row = {"model": ARMS[arm], "seeds": f"{len(one)}"}
+        table.append(row | {title: text(mean(one, name), 3) for name, title in STATES.items()})
+    return pd.DataFrame(table)
+
+
+def cells() -> pd.DataFrame:
+    """Returns R^2 of E2 by cell (k, p) and seed, of the longest trainings; NaN is untrained."""
+    data = rows_of("corruption")
+    if data.empty:
+        return data
+    trained = data[data["p"].notna()]
+    return pd.concat([trained[trained["updates"] == trained["updates"].max()], data[data["p"].isna()]])
+
+
+def corruption() -> pd.DataFrame:
+    """Returns R^2 of each cell of E2 over seeds."""
+    if (data := cells()).empty:
+        return running("corruption")
+    table = []
+    for (k, p), one in data.groupby(["k", "p"], dropna=False, sort=False):
+        trained = not pd.isna(p)
+        row = {"k": f"{k}", "p": percent(p) if trained else "untrained"}
+        row |= {"p^k": percent(round(p**k, 3)) if trained else "", "seeds": f"{len(one)}"}
+        row["validation loss, bits"] = text(mean(one, "valid_bits"), 3)
+        table.append(row | {"R^2, mean of 20 descriptors": text(mean(one, "r2"), 4)})
+    return pd.DataFrame(table)
+
+
+def prices() -> pd.DataFrame:
+    """Returns the prices of unreal tokens and of corrupted semantics, ours in R^2 and the paper's on MNLI."""
+    if (data := cells()).empty:
+        return running("corruption")
+    ours = data.set_index(["k", "p", "seed"])["r2"].unstack("seed")
+    papers = {
+        cell: PAPER.at[f"repeated-mlm-k{cell[0]}-p{cell[1]:g}", "MNLI"] for cell in sum(PRICES.values(), ())
+    }
+    found = {}
+    for name, (start, end) in PRICES.items():
+        less = ours.loc[start] - ours.loc[end] if {start, end} <= {*ours.index} else pd.Series(dtype=float)
+        found[name] = less.dropna(), papers[start] - papers[end]
+    for unreal, corrupted, title in (("A", "B", "B - A"), ("A'", "B'", "B' - A'")):
+        first, second = (
+            next(found[name] for name in PRICES if name.startswith(f"{x},")) for x in (unreal, corrupted)
+        )
+        found[title] = (second[0] - first[0]).dropna(), second[1] - first[1]
+    rows = [
+        [name, f"{len(x)}", paired(x, 4), interval(x, 4), f"{theirs:+z.1f}"]
+        for name, (x, theirs) in found.items()
+    ]
+    return pd.DataFrame(rows, columns=["price", "seeds", "ours, R^2", "95% interval", "the paper, MNLI"])
