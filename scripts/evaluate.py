@@ -139,7 +139,7 @@ def squad(args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: s
 
 def molecules(args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str) -> str:
     """Does what :func:`glue` does, of molecules."""
-    more = {"logits": not task.properties.regression, "truncated": {}}
+    more = {"info": task.properties, "logits": not task.properties.regression, "truncated": {}}
     for split in outputs:
         tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
         more["truncated"][split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>

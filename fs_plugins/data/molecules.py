@@ -17,6 +17,8 @@ REFUSED = {
     "InChI, not SMILES": re.compile("InChI="),
     # symbols in brackets alone, with a bare carbon or nitrogen: [C][C][O] is a chain of radicals to RDKit
     "SELFIES, not SMILES": re.compile(r"(?=.*\[[=#/\\]?[CN]\])(?=.*\]\[)(\[[^][]+\]\.?)+$"),
+    # atoms by their number are without hydrogens, [#6][#8] is no methanol; a bond of any order is none
+    "SMARTS, not SMILES": re.compile(r".*(\[\d*#|~)"),
     # it takes [C-200] for [C+56], [CH260] for CH4
     "a charge or hydrogens above 99": re.compile(r".*\[[^][]*[-+H]\d{3}"),
 }
@@ -82,11 +84,19 @@ def canonical_smiles(molecule: Chem.Mol, smiles: str) -> str:
         return canonical if canonical and Chem.MolFromSmiles(canonical) is not None else smiles
 
 
-def murcko_scaffold(molecule: Chem.Mol) -> str:
+def murcko_scaffold(molecule: Chem.Mol, as_spelled: bool = False) -> str:
     """Returns the Bemis-Murcko scaffold (rings and what links them), with chirality, as canonical SMILES; ""
-    for a molecule without rings. Raises ValueError for a molecule with rings and more than LARGEST atoms."""
+    for a molecule without rings. Raises ValueError for a molecule with rings and more than LARGEST atoms.
+
+    Cis and trans are left out: RDKit keeps their marks only if they were on bonds that stay, which depends on
+    how the molecule was spelled, so that two copies may differ. ``as_spelled``, they are not (DeepChem's).
+    """
     if not molecule.GetRingInfo().NumRings():
         return ""
     if (atoms := molecule.GetNumAtoms()) > LARGEST:
         raise ValueError(f"too large for a scaffold: {atoms:,} atoms, more than {LARGEST:,}")
+    if not as_spelled:
+        with rdBase.BlockLogs():
+            plain = re.sub(r"[/\\]", "", Chem.MolToSmiles(molecule))
+            molecule = Chem.MolFromSmiles(plain) or molecule  # which RDKit may not read, see canonical_smiles
     return MurckoScaffoldSmiles(mol=molecule, includeChirality=True)

@@ -10,12 +10,11 @@ import importlib.util
 import logging
 import time
 import weakref
-from pathlib import Path
 from queue import Empty
 
 import numpy as np
 import torch
-from fairseq import options, utils
+from fairseq import options
 from fairseq.data import data_utils, iterators
 from fairseq.distributed.utils import get_global_group
 from fairseq.logging import metrics
@@ -112,13 +111,15 @@ def validate_the_same_batches(original, trainer, *args, **kwargs):
 
 @wrap(MaskedLMTask, "_load_dataset_split")
 def leave_out_empty_sentences(original, task, split, *args, **kwargs):
-    """Between documents, prepared text has an empty sentence. With ``--sample-break-mode eos`` it would be a
-    sample of its own, in which nothing can be masked. Data that fairseq-preprocess made stay as they are."""
+    """Between documents, prepared text has an empty sentence, and so has that of fairseq-preprocess for each
+    empty line. With ``--sample-break-mode eos`` it would be a sample in which nothing can be masked."""
     dataset = original(task, split, *args, **kwargs)
-    prepared = any(Path(path, "prepared.json").is_file() for path in utils.split_paths(task.cfg.data))
-    if not prepared or str(task.cfg.sample_break_mode) != "eos":
+    if str(task.cfg.sample_break_mode) != "eos":
         return dataset
-    return ChosenDataset(dataset, np.flatnonzero(np.asarray(dataset.sizes) > 2))  # <s> and </s>
+    whole = np.flatnonzero(np.asarray(dataset.sizes) > 2)  # <s> and </s>
+    if empty := len(dataset) - len(whole):
+        logger.info("%s: %d of %d sentences are empty, and no samples", split, empty, len(dataset))
+    return ChosenDataset(dataset, whole)
 
 
 consumers = weakref.WeakSet()

@@ -82,7 +82,9 @@ def load_samples(
         dataset, sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
     )
     max_tokens = max_tokens or longest
-    fitting = np.flatnonzero(np.asarray(blocks.sizes) < (max_tokens or np.inf))  # <s> is not in them yet
+    lengths = np.asarray(blocks.sizes)  # <s> is not in them yet
+    least = 1 if break_mode == "eos" else 0  # an empty sentence, as between documents, is no sample
+    fitting = np.flatnonzero((lengths > least) & (lengths < (max_tokens or np.inf)))
     blocks = PrependTokenDataset(blocks, dictionary.bos())
     return [blocks[int(i)] for i in fitting[:count]]
 

@@ -13,7 +13,8 @@ REASONS = {"": "empty", "C C": "white space", "C(": "SMILES", "c1cccc1": "kekuli
 REASONS |= dict.fromkeys(("CC\0C", "CCO\u2026", "CC\uff23", "\u00e9CC", "CCO\x7f", "\1CC"), "printable ASCII")
 REASONS |= {"InChI=1S/CH4/h1H4": "InChI", "[C][C][O]": "SELFIES", "[Br][C][=N]": "SELFIES"}
 REASONS |= {"[Na+1].[C][O-1]": "SELFIES"}
-REASONS |= {"[#119]": "RDKit cannot", "[C-200]": "charge or", "[CH260]": "hydrogens"}
+REASONS |= dict.fromkeys(("[#7]-[#6]", "C[13#6H3]", "c1ccccc1[#17]", "CC~N", "[#119]"), "SMARTS")
+REASONS |= {"[C-200]": "charge or", "[CH260]": "hydrogens"}
 REASONS |= {"C(C)(C)(C)(C)C": "valence for atom # 0 C, 5", ALUMINIUM: "valence .* Al"}
 # these would end the process
 REASONS |= {"C" * (LONGEST + 1): "too long", "C(" * 30_000 + "C" + ")" * 30_000: "too long"}
@@ -55,6 +56,18 @@ def test_atom_maps_are_no_part_of_a_molecule():
         assert parse_molecule(smiles)
 
 
+LINKERS = ("Fc1ccccc1/C({})=C/c1ccncc1", "O=C(/C({})=N\\Nc1ccccc1)C1CC1", "C/C({})=C1/C[C@H]2CC[C@@H]1N2")
+
+
+@pytest.mark.parametrize("smiles", LINKERS)
+def test_a_scaffold_depends_neither_on_the_spelling_nor_on_what_is_no_part_of_it(smiles):
+    """DeepChem's, ``as_spelled``, does."""
+    analogues = [Chem.MolFromSmiles(smiles.format(one)) for one in ("C", "CC", "C#N", "CCCl", "[N+](=O)[O-]")]
+    copies = [Chem.MolToSmiles(one, doRandom=True, canonical=False) for one in analogues for _ in range(20)]
+    assert len({murcko_scaffold(parse_molecule(copy)) for copy in copies}) == 1
+    assert smiles != LINKERS[0] or len({murcko_scaffold(parse_molecule(copy), True) for copy in copies}) > 1
+
+
 def test_canonical_forms_and_scaffolds_which_keep_rings_linkers_and_chirality():
     kekulised = "[O-][N+](=O)C1=CC=C(Cl)C=C1"
     assert canonical_smiles(parse_molecule(kekulised), kekulised) == "O=[N+]([O-])c1ccc(Cl)cc1"
@@ -62,5 +75,7 @@ def test_canonical_forms_and_scaffolds_which_keep_rings_linkers_and_chirality():
     assert murcko_scaffold(parse_molecule("C" * 4_000)) == ""  # which would take RDKit minutes
     with pytest.raises(ValueError, match="scaffold: 1,003 atoms, more than 1,000"):
         murcko_scaffold(parse_molecule("C1CC1" + "C" * 1_000))
+    azo = parse_molecule("c1ccccc1/N=N/c1ccncc1")
+    assert "/" in murcko_scaffold(azo, as_spelled=True) and "/" not in murcko_scaffold(azo)
     left, right = (murcko_scaffold(parse_molecule(f"CN1CC[C{at}H]2CCCC[C@@H]21")) for at in ("@", "@@"))
     assert left != right and "@" in left

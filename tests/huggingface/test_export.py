@@ -82,15 +82,15 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     assert "entailment, not_entailment" in (folder / "README.md").read_text()
 
 
-def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere"):
+def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", classes=()):
     symbols = builders.dictionary(builders.ATOMS)
-    info = PropertyInfo(kind, names, mean, std, canonical=True)
+    info = PropertyInfo(kind, names, mean, std, classes=classes)
     return save_checkpoint(
         "exlm_base",
         {"_name": "molecule_property", "classification_head_name": "property"},
         {"_name": "molecule_property", "data": str(data)},
         symbols=symbols,
-        heads=[("classification", "property", len(names))],
+        heads=[("classification", "property", len(classes or names))],
         task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
     )
 

@@ -54,7 +54,7 @@ def test_batches_hold_every_sample_once_with_its_own_masks():
             assert torch.equal(masked, mask_words(samples[number], 0.2, symbols, 1, number) > 0)
 
 
-def test_samples_are_those_of_the_training(pretrained):
+def test_samples_are_those_of_the_training(pretrained, tmp_path):
     checkpoint = load_checkpoint(pretrained, device="cpu")
     symbols = checkpoint.dictionary
     samples = load_samples(checkpoint, count=5)  # --sample-break-mode eos
@@ -69,3 +69,6 @@ def test_samples_are_those_of_the_training(pretrained):
     assert {len(block) for block in blocks[:-1]} == {32}
     words = [torch.cat([one[1:] for one in some]) for some in (load_samples(checkpoint), blocks)]
     assert torch.equal(*words)
+    builders.write_split(tmp_path, "valid", [[2], [7, 2], [2], [8, 9, 2], [2], [6, 2]], symbols)
+    checkpoint.data = tmp_path  # with empty sentences between documents
+    assert [len(s) for s in load_samples(checkpoint, count=2)] == [3, 4]

@@ -13,7 +13,9 @@ from sklearn.metrics import accuracy_score
 
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 from fs_plugins.huggingface.export import export
+from tests.huggingface.test_export import molecule_checkpoint
 from tests.support import builders
+from tests.support.prepared import write_properties
 
 WORDS = builders.dictionary(builders.WORDS)
 CLASSES = ["no", "maybe", "yes"]
@@ -25,7 +27,7 @@ GLUE |= {"shorten_method": "truncate", "classification_head_name": "h", "regress
 class OfOnesOwn(ScoredTask, SentencePredictionTask):
     """A new task."""
 
-    head, metric = {"features_only": True, "classification_head_name": "h"}, "surest"
+    called_with, metric = {"features_only": True, "classification_head_name": "h"}, "surest"
 
     def load_dataset(self, split, **kwargs):
         self.datasets[split] = NamedSplit(super().load_dataset(split, **kwargs), split)
@@ -99,6 +101,31 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
     assert "classes are maybe, no, yes, the data's no, maybe, yes" in message
     np.testing.assert_allclose(first.pop("outputs"), second.pop("outputs"), atol=1e-5)
     assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
+
+
+@pytest.mark.parametrize("classes", [(), ("a 0", "a 1", "a 2")])
+def test_other_molecules_have_the_scale_and_the_classes_of_the_training(
+    classes, save_checkpoint, tmp_path, refused
+):
+    """Their folder has another spread, and lacks the last class."""
+    kind, names = ("multiclass", ("a",)) if classes else ("regression", ("a", "b"))
+    trained = (1.0, 2.0)[: len(names)], (4.0, 0.5)[: len(names)]
+    path = molecule_checkpoint(save_checkpoint, kind, names, *trained, classes=classes)
+    rows = [([0, 1], [1, 0]), ([2], [0, 1]), ([3, 1, 2], [1, 1])]
+    rows = [(tokens, labels[: len(names)]) for tokens, labels in rows]
+    folder = write_properties(tmp_path / "data", {"train": rows, "valid": rows}, "regression", builders.ATOMS)
+    about = {**json.loads((folder / "molecules.json").read_text()), "dataset": "mine", "split": {}}
+    about |= {"kind": kind, "classes": classes[:2]}
+    builders.write_file(folder / "molecules.json", about)
+    builders.write_file(folder / "valid.tsv", "line\tsmiles\n2\tC\n3\tN\n4\tO\n")
+    metrics = evaluated(path, folder, "--output", tmp_path)["metrics"]["valid"]
+    assert metrics["molecules"] == 3
+    if not classes:
+        errors = [one["rmse"] for one in metrics["properties"].values()]
+        assert metrics["scaled_rmse"] == pytest.approx((errors[0] / 4.0 + errors[1] / 0.5) / 2)
+    builders.write_file(folder / "molecules.json", {**about, "names": ("c", "b")[: len(names)]})
+    message = refused(evaluate.main, path, folder, "--output", tmp_path / "2")
+    assert str(names) in message and "mean" not in message
 
 
 def test_a_task_of_ones_own(checkpoint, data, tmp_path):

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
@@ -106,11 +106,19 @@ class MoleculePropertyTask(ScoredTask):
         return model
 
     def adopt(self, checkpoint):
-        """Takes the scale of the outputs from the fine-tuning, as this folder may be of another split."""
+        """Takes the scale of the outputs and their classes from the fine-tuning, as this folder may be of
+        other molecules, which need not have the last classes."""
         self._limit_positions(checkpoint.model)
-        trained = checkpoint.properties
-        if replace(self.properties, mean=trained.mean, std=trained.std) != trained:
-            raise ValueError(f"the model predicts {trained}, and {self.cfg.data} has {self.properties}")
+        trained, own = checkpoint.properties, self.properties.to_dict()
+        own |= {"mean": trained.mean, "std": trained.std}
+        if own["classes"] == trained.classes[: len(own["classes"])]:
+            own["classes"] = trained.classes
+        for name, value in trained.to_dict().items():
+            if own[name] != value:
+                raise ValueError(
+                    f"{checkpoint.path} was fine-tuned on molecules with {name} {value!r:.300}, "
+                    f"{self.cfg.data} has {own[name]!r:.300}: prepare them as those"
+                )
         self.properties = trained
 
     def _limit_positions(self, model):

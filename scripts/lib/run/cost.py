@@ -36,7 +36,7 @@ def lengths(data: str, flags: Flags) -> np.ndarray:
         return np.array([min(MOLECULE, longest)])
     datasets = [data_utils.load_indexed_dataset(str(Path(folder, "train")), None) for folder in folders]
     sizes = np.concatenate([dataset.sizes for dataset in datasets]) + 1  # a copy: sizes go with their dataset
-    return sizes[sizes <= longest]
+    return sizes[(sizes > 2) & (sizes <= longest)]  # empty ones are no samples
 
 
 def cost_of(data: str, flags: Flags) -> tuple[Cost, np.ndarray, float]:

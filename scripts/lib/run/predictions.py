@@ -62,6 +62,7 @@ def write_results(
     outputs: dict[str, np.ndarray],
     run: Path | None = None,
     *,
+    info: PropertyInfo | None = None,
     logits: bool = False,
     **more: dict,
 ) -> str:
@@ -72,12 +73,13 @@ def write_results(
         model: its name.
         run: the folder of its training (default: SAVE).
         outputs: [N, properties] of each split: values, or probabilities of class 1; [N, classes] of classes.
+        info: of the model, whose scale is not that of another folder (default: DATA's).
         logits: whether they are logits, of which probabilities are written. Metrics are those of logits:
             probabilities of sure predictions round to the same 1.0.
         more: name -> split -> further figures.
     """
     folder, metrics = read_folder(data), {}
-    info = PropertyInfo.from_dict(folder)
+    info = info or PropertyInfo.from_dict(folder)
     threshold = 0.0 if logits else 0.5
     for name, values in outputs.items():
         split = Split.read(data, name)
