@@ -171,12 +171,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    remove = "in the end, delete these checkpoints of CHECKPOINT's folder: all, or all but CHECKPOINT"
-    add("--remove", choices=("all", "others"), help=remove)
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
-    if args.remove and args.checkpoint.is_dir():  # beside it are the checkpoints of somebody else
-        raise UserError(f"--remove is for checkpoints of a run, {args.checkpoint} is a folder: leave it out")
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     writers = {GlueTask: glue, Squad2Task: squad, MoleculePropertyTask: molecules, ScoredTask: others}
@@ -191,6 +187,3 @@ def main(argv: list[str] | None = None) -> None:
             outputs[split] = predict(task, model, split, args.batch_size)
     write = next(function for of_task, function in writers.items() if isinstance(task, of_task))
     print(write(args, task, outputs, arch))
-    for path in args.checkpoint.parent.glob("checkpoint*.pt") if args.remove else []:
-        if args.remove == "all" or path.name != args.checkpoint.name:  # last: nothing is lost before
-            path.unlink()

@@ -29,4 +29,5 @@ exec "$python" -m lib.run.finetuning glue \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
     --best-checkpoint-metric score --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --log-format json --log-interval 100 @flags \
-    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation -- "$@"
+    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation \
+    then rm -f @dropped -- "$@"

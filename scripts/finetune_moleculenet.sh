@@ -23,4 +23,4 @@ exec "$python" -m lib.run.finetuning moleculenet \
     --task molecule_property --criterion molecule_property \
     --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
     then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save --split valid test @evaluation \
-    then rm -f @save/checkpoint_last.pt -- "$@"
+    then rm -f @dropped -- "$@"

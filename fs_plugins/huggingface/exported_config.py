@@ -116,8 +116,10 @@ def trained_length(checkpoint: Checkpoint) -> int | None:
     if is_pretraining(checkpoint.task):
         return None
     flag = getattr(TASK_REGISTRY[checkpoint.task], "length", "max_positions")
-    limits = getattr(checkpoint.cfg.task, flag, None), checkpoint.model.max_positions()
-    return min(filter(None, limits)) // checkpoint.copies
+    most, copies = checkpoint.model.max_positions(), checkpoint.copies
+    own = getattr(checkpoint.cfg.task, flag, None) or most
+    # positions count the copies of a Repeated MLM, tokens of a molecule do not
+    return min(most // copies, own // copies if flag == "max_positions" else own)
 
 
 def longest_text(config: dict) -> int:

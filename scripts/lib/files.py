@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 MANIFEST = "manifest.json"
 RESULT = "result.json"
+ENDED = "ended.json"  # of fs_plugins/fairseq_patches/ending.py
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 # fs_plugins/files.py by itself: the package takes seconds to import
 SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
@@ -122,8 +123,8 @@ def write_result(
 ) -> None:
     """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files.
 
-    ``{"task", "metric", "metrics", "seed", "checkpoint", "manifest", ...}``: the checkpoint that the training
-    started from, null if none; the manifest of its folder.
+    ``{"task", "metric", "metrics", "seed", "checkpoint", "ended", "manifest", ...}``: the checkpoint that the
+    training started from, null if none; what ended it, null if nothing did; the manifest of its folder.
 
     Args:
         task: of GLUE, ``squad2``, or a set of MoleculeNet.
@@ -136,7 +137,8 @@ def write_result(
     runs = manifest["runs"] or []
     start = runs[runs.index("--finetune-from-model") + 1] if "--finetune-from-model" in runs else None
     about = {"task": task, "metric": metric, "metrics": metrics}
-    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start, "manifest": manifest}
+    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start}
+    about |= {"ended": read_json((run or folder) / ENDED), "manifest": manifest}
     write_json(folder / RESULT, {**about, **more})
 
 

@@ -135,22 +135,6 @@ def test_a_task_of_ones_own(checkpoint, data, tmp_path):
     assert result["metrics"] == {"valid": {"surest": outputs[:, 1:].max(), "rows": 8}}
 
 
-def test_checkpoints_are_removed_last(checkpoint, data, tmp_path, refused):
-    model = checkpoint().rename(tmp_path / "checkpoint_best.pt")
-    (tmp_path / "checkpoint_last.pt").write_bytes(b"")
-    words = [model, data, "--output", tmp_path]
-    evaluated(*words, "--remove", "others")
-    assert [path.name for path in tmp_path.glob("*.pt")] == ["checkpoint_best.pt"]
-    assert "give --overwrite" in refused(evaluate.main, *words, "--remove", "all")
-    evaluated(*words, "--remove", "all", "--overwrite")
-    assert not list(tmp_path.glob("*.pt")) and (tmp_path / "result.json").exists()
-    kept, words[0] = checkpoint().rename(tmp_path / "checkpoint_best.pt"), tmp_path / "model"
-    export(kept, words[0], data=data)
-    for remove in ("all", "others"):
-        assert "is a folder" in refused(evaluate.main, *words, "--remove", remove, "--overwrite")
-    assert kept.exists()
-
-
 def test_what_is_refused(checkpoint, data, tmp_path, refused, monkeypatch):
     model, other = checkpoint(), shutil.copytree(data, tmp_path / "other-bin")
     (other / "label" / "dict.txt").write_text("no 1\nmaybe 1\nmadeupword0000 0\n")

@@ -25,6 +25,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
+from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
 from fs_plugins.finetuning.moleculenet.data import LabelsDataset, one_class_only, read_folder, read_labels
@@ -48,6 +49,7 @@ class MoleculePropertyConfig(FairseqDataclass):
         default=False,
         metadata={"help": "train on batches of molecules of about the same length: less padding, faster"},
     )
+    repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
     classification_head_name: str = II("criterion.classification_head_name")
     best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
     seed: int = II("common.seed")
@@ -61,7 +63,8 @@ class MoleculePropertyTask(ScoredTask):
     [B, properties] float64 with NaN where there is no label, in the data's own units, ``id`` [B], the row in
     the split, and ``split``. The model's classification head reads ``<s>`` (of ExLM its first state).
     Validations log the means over properties of :mod:`fs_plugins.finetuning.moleculenet.metrics`, and
-    ``scored_properties``, how many have labels of both classes. Checkpoints hold, as
+    ``scored_properties``, how many have labels of both classes. Of a Repeated MLM each token of the input
+    stands ``--repeat-times`` times in a row, as in its pre-training (appendix B.2). Checkpoints hold, as
     ``task_state["molecule_property"]``, the PropertyInfo and the dictionary's symbols: all that prediction
     needs.
     """
@@ -122,7 +125,8 @@ class MoleculePropertyTask(ScoredTask):
         self.properties = trained
 
     def _limit_positions(self, model):
-        self.positions = min(model.max_positions(), self.cfg.tokens_per_molecule or model.max_positions())
+        most = model.max_positions() // self.cfg.repeat_times
+        self.positions = min(most, self.cfg.tokens_per_molecule or most)
 
     def load_dataset(self, split, combine=False, **kwargs):
         tokens = self._tokens(split)
@@ -147,7 +151,8 @@ class MoleculePropertyTask(ScoredTask):
         with data_utils.numpy_seed(self.cfg.seed):
             order = [np.random.permutation(rows)]
         order += length_keys(tokens.sizes, split, self.cfg.group_by_length)
-        self.datasets[split] = NamedSplit(SortDataset(dataset, sort_order=order), split)
+        dataset = RepeatInputDataset(SortDataset(dataset, sort_order=order), self.cfg.repeat_times)
+        self.datasets[split] = NamedSplit(dataset, split)
         logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]
 
@@ -196,5 +201,5 @@ class MoleculePropertyTask(ScoredTask):
         return {name: float(f"{scores.get(name, math.nan):.6g}") for name in names}
 
     def max_positions(self):
-        """Returns what model and flags allow; ``load_dataset`` has cut what is longer."""
+        """Returns what model and flags allow, without copies; ``load_dataset`` has cut what is longer."""
         return self.positions

@@ -94,7 +94,7 @@ def resolve(benchmark: str, words: list[str]) -> Training:
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
-    training.finished = lambda _: finished(args.save / RESULT)
+    training.finished = lambda: finished(args.save / RESULT)
     return training
 
 
@@ -154,7 +154,8 @@ def glue(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, in
         str(data),
         flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
         dictionary=dictionary,
-        evaluation=["--split", *evaluated, "--remove", "all" if args.drop_checkpoints else "others"],
+        evaluation=["--split", *evaluated],
+        keep_best=not args.drop_checkpoints,
         settings={"test": args.test},
         inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
     )
@@ -207,6 +208,8 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         info = PropertyInfo.from_dict(about)
         rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
+    if pretrained.repeat > 1:
+        recipe.set("--repeat-times", pretrained.repeat)
     metrics = (*metrics_of(info.kind, len(info.names)), "loss")
     best = f"{BEST} {metrics[0]}" + ("" if metrics[0] in LESS_IS_BETTER else f" {MAXIMIZE}")
     training = Training(

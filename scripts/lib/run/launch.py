@@ -2,10 +2,11 @@
 
     python -m lib.run.pretraining text COMMAND... [then COMMAND...] -- ARGUMENT...
 
-and its like are called by the shell scripts that train. In the commands, @data, @save, @flags and @evaluation
-stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value. A command
-after ``then`` runs if the one before succeeded. The folder is locked until the last one ends, and their
-output is appended to SAVE/train.log. ``--print`` shows the commands instead.
+and its like are called by the shell scripts that train. In the commands, @data, @save, @flags, @evaluation
+and @dropped stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value.
+A command after ``then`` runs if the one before succeeded. A training that its limit of time ended is not
+finished: the exit status is 75. The folder is locked until the last command ends, and their output is
+appended to SAVE/train.log. ``--print`` shows the commands instead.
 """
 
 import argparse
@@ -20,16 +21,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import MANIFEST, claim, locked, read_json, sha256
+from lib.files import ENDED, MANIFEST, claim, locked, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
-from fs_plugins.checkpoint import read_state
 from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.fairseq_patches.ending import TIME
 from fs_plugins.files import copy
 from fs_plugins.huggingface import restore
 
-LOG, LAST, IMPORTED = "train.log", "checkpoint_last.pt", "imported.pt"
+LOG, IMPORTED, LAST, BEST_FILE = "train.log", "imported.pt", "checkpoint_last.pt", "checkpoint_best.pt"
+UNFINISHED = 75  # exit status: to be called again
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 RESULTS = ("*.pt", "*.json")  # of whatever is trained
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
@@ -38,7 +40,7 @@ PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "pytho
 FREE = re.compile(
     "--(amp|batch-size|bf16|checkpoint-act|continue-once|cpu|data-buffer|ddp|device|distributed|empty-cache"
     "|finetune-from|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
-    "|reset|restore|save|tensorboard|update-freq|user-dir|validate|wandb)"
+    "|reset|restore|save|stop-time-hours|tensorboard|update-freq|user-dir|validate|wandb)"
 )
 # what validations log, by the task, to choose the best checkpoint by
 OF_PRETRAINING = ("loss", "ppl", "accuracy", "states", "divergence")
@@ -72,10 +74,10 @@ class Training:
     dictionary: Path | None = None
     # name -> files that are read, which may not differ either
     inputs: dict[str, list[Path]] = field(default_factory=dict)
-    # from the updates that the run has had, says why there is nothing to do; "" if there is something
-    finished: Callable[[int], str] = lambda updates: ""
+    finished: Callable[[], str] = str  # says what a result says, if there is one, else ""
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # what to tell the user before
+    keep_best: bool = True  # checkpoint_best.pt stays in the end
     metrics: tuple[str, ...] = ()  # of METRICS, where the task does not say
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
@@ -84,6 +86,7 @@ class Training:
         """Returns a command, in which ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that
         folder."""
         values = {"data": [self.data], "save": [str(self.args.save)], "evaluation": self.evaluation}
+        values["dropped"] = [str(self.args.save / name) for name in (LAST, BEST_FILE)[: 2 - self.keep_best]]
         words = []
         for word in template:
             name, slash, file = word[1:].partition("/")
@@ -103,6 +106,8 @@ class Training:
             flags.take(MAXIMIZE)
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)
+        if "--keep-last-epochs" in self.args.user:
+            flags.take(*{"--no-epoch-checkpoints", "--save-interval"} - self.args.user.keys())
         command = [*words[:2], *flags.words()] if "@flags" in template else words
         return command, flags
 
@@ -178,18 +183,26 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)
-        resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
-        if said := training.finished(updates_of(save / LAST) if resumed else 0):
+        if said := training.finished():
             print(said)
             return 0
-        if first and training.imported and not (save / IMPORTED).is_file():
+        resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
+        if ended := has_ended(save, flags) if resumed else "":
+            if not others:
+                print(f"finished before: {ended}")
+                return 0
+            commands = commands[1:]
+        if first and training.imported and not ended and not (save / IMPORTED).is_file():
             model = restore.restore(training.imported, training.dictionary.parent, "cpu")
             restore.save(model, save / IMPORTED)
-        for command in commands if first else commands[:1]:
+        for command in commands if first else commands[: not ended]:
             if status := run(command, save / LOG, lock):
                 return status
+            if (read_json(save / ENDED) or {}).get("by") == TIME:
+                print(f"{TIME} {flags.value(TIME)} ended this call: rerun the same command to resume")
+                return UNFINISHED
         if first and training.imported:
-            (save / IMPORTED).unlink()
+            (save / IMPORTED).unlink(missing_ok=True)
         results = ("*_best.pt", "*_last.pt", "result.json")
         if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
             print(f"{save} has {', '.join(made)}")
@@ -209,10 +222,14 @@ def choose_optimizer(training: Training) -> None:
         print(f"{args.save} began with {option} adam, and keeps it; new runs take fused_adamw")
 
 
-def updates_of(checkpoint: Path) -> int:
-    """Returns the updates that the training of a checkpoint has had."""
-    state, _ = read_state(checkpoint)
-    return int(state["optimizer_history"][-1]["num_updates"])
+def has_ended(save: Path, flags: Flags) -> str:
+    """Returns what ended a training, and how it may go on; "" if its flags let it."""
+    ended = read_json(save / ENDED) or {"by": TIME}
+    by, limit = ended["by"], flags.value(ended["by"])
+    if by == TIME or "--reset-optimizer" in flags or limit is None or float(limit) != ended["limit"]:
+        return ""
+    way_out = "give --updates" if by == "--max-update" else f"change {by}"
+    return f"{save / LAST} has had {ended['updates']} updates, ended by {by} {limit}; for more, {way_out}"
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

@@ -30,7 +30,9 @@ FREE = (
     "--max-update",
     "--total-num-update",
     "--warmup-updates",
-    "--stop-time-hours",
+    "--max-epoch",
+    "--patience",
+    "--stop-min-lr",
     "--disable-validation",
     "--max-valid-steps",
     "--no-save",
@@ -112,12 +114,11 @@ def resolve(corpus: str, words: list[str]) -> Training:
     for name in START & user.keys() if user.value("--restore-file") != LAST else ():
         pretrained = read_checkpoint(Path(user.value(name)))
         check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
-    data = [path for folder in folders for path in sorted(folder.glob("train*.*"))]
+    data = [path for folder in folders for path in sorted(folder.glob("[tv][ra]*.*"))]  # train, valid
     data = [path for path in data if path.suffix in (".bin", ".idx")]
     if corpus == "text" and flags.value("--sample-break-mode") in WHOLE:
-        check_lengths([*data, *(folder / "valid.idx" for folder in folders)], flags)
-    training.dictionary, training.inputs = folders[0] / FILE, {"train": data}
-    training.finished = lambda done: finished(args.save / LAST, done, flags)
+        check_lengths(data, flags)
+    training.dictionary, training.inputs = folders[0] / FILE, {"data": data}
     return training
 
 
@@ -203,12 +204,6 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
         divisors = [*small, *(own // n for n in reversed(small))]
         steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)
     return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
-
-
-def finished(last: Path, done: int, flags: Flags) -> str:
-    """Returns why there is nothing to train, else ""; fairseq would train one update more."""
-    most = math.inf if "--reset-optimizer" in flags else flags.whole("--max-update")
-    return f"finished before: {last} has had {done} updates; for more, give --updates" if most <= done else ""
 
 
 @script

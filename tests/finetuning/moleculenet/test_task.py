@@ -51,6 +51,20 @@ def test_a_batch(folder):
     assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_of_a_repeated_mlm_each_token_is_repeated(folder, k):
+    """As written by hand; molecules are cut where their copies fill the positions."""
+    setup = task(folder, repeat_times=k)
+    setup.build_model(builders.flags("mlm_tiny", **{**builders.SMALL, "max_positions": 6 * k + 1}))
+    dataset = setup.load_dataset("train")
+    batch = dataset.collater([dataset[i] for i in (2, 0)])
+    rows = [[0, 8, 9, 10, 11, 2], [0, 4, 5, 6, 2, 1]]
+    wanted = [[token for token in row for _ in range(k)] for row in rows]
+    assert batch["net_input"]["src_tokens"].tolist() == wanted
+    assert batch["net_input"]["src_lengths"].tolist() == [6 * k, 5 * k]
+    assert (batch["ntokens"], dataset.num_tokens(2), setup.max_positions()) == (11 * k, 6 * k, 6)
+
+
 def test_long_molecules_are_cut(folder, caplog):
     setup = task(folder)
     setup.build_model(builders.flags("exlm_tiny", **{**builders.SMALL, "max_positions": 6}))

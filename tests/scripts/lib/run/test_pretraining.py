@@ -129,7 +129,7 @@ def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
         return found.all_settings(flags), found.inputs
 
     settings, inputs = made()
-    assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"train"}
+    assert settings["--lr"] == "2e-3" and settings["batch"] == "16" and set(inputs) == {"data"}
     for free in (["--updates", 7], ["--log-interval", 5], ["--tokens-per-gpu", 64], ["--no-save"]):
         assert made(*free) == (settings, inputs)
     assert made("--gpus", 1)[0] == settings
