@@ -13,7 +13,7 @@ import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import RESULT, claim, locked
-from lib.run.predictions import SPLITS, Split, write_results
+from lib.finetuning.moleculenet.results import SPLITS, Split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 

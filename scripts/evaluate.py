@@ -26,9 +26,9 @@ import pandas as pd
 from fairseq import tasks
 from fairseq.data import data_utils
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.data.glue_tasks import MNLI_SUBMISSION, SCORES, TASKS, head_of
 from lib.files import RESULT, atomic, check_absent, reading, write_json, write_lines, write_result
-from lib.run.predictions import write_results
+from lib.finetuning.glue.tasks import MNLI_SUBMISSION, SCORES, TASKS, head_of
+from lib.finetuning.moleculenet.results import write_results
 from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)

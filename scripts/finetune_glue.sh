@@ -23,7 +23,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # lib/run/launch.py fills in @data (TASK-bin), @save and @flags: fairseq's task and head,
 # the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
-exec "$python" -m lib.run.finetuning glue \
+exec "$python" -m lib.finetuning.launch glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --criterion sentence_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \

@@ -18,7 +18,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-exec "$python" -m lib.run.finetuning moleculenet \
+exec "$python" -m lib.finetuning.launch moleculenet \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task molecule_property --criterion molecule_property \
     --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \

@@ -21,7 +21,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-exec "$python" -m lib.run.finetuning squad \
+exec "$python" -m lib.finetuning.launch squad \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \

@@ -34,9 +34,9 @@ import rdkit
 from lib.command_line import UserError, argument_parser, proportion, script, whole
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
-from lib.data.moleculenet import KNOWN, KnownSet, LabelFormat, Molecule, read_lmdbs, read_table
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import atomic, new_folder, read_json, sha256, tsv_line, write_json, write_lines
+from lib.finetuning.moleculenet.source import KNOWN, KnownSet, LabelFormat, Molecule, read_lmdbs, read_table
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize

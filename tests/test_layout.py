@@ -104,7 +104,7 @@ def test_the_library_has_no_circles():
         folders.setdefault(folder, set()).update({m.split(".")[1] for m in needs} - {folder})
     assert sum(map(len, modules.values())) > 50
     TopologicalSorter(modules).prepare()
-    rooms = ["data", "run", "workflow", "report"]
+    rooms = ["data", "run", "finetuning", "workflow", "report"]
     for place, room in enumerate(rooms):
         assert folders[room] <= {"command_line", "files", *rooms[:place]}, (room, folders[room])
 

@@ -7,8 +7,8 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
-from lib.data.glue import files_of, read_split
-from lib.data.glue_tasks import TASKS
+from lib.finetuning.glue.rows import files_of, read_split
+from lib.finetuning.glue.tasks import TASKS
 from pyarrow import parquet
 
 from tests.support import builders

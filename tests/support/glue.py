@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pyarrow
-from lib.data.glue_tasks import TASKS
+from lib.finetuning.glue.tasks import TASKS
 from pyarrow import parquet
 
 WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]

@@ -10,7 +10,8 @@ import sys
 from unittest import mock
 
 from lib.files import ROOT
-from lib.run import finetuning, launch, pretraining
+from lib.finetuning import launch as finetuning
+from lib.run import launch, pretraining
 
 from tests.integration import commands
 

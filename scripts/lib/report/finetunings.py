@@ -7,9 +7,9 @@ import statistics
 from pathlib import Path
 
 import pandas as pd
-from lib.data.glue_tasks import TASKS, Point, points_of
-from lib.data.moleculenet import KNOWN
 from lib.files import CONFIGS, RESULT
+from lib.finetuning.glue.tasks import TASKS, Point, points_of
+from lib.finetuning.moleculenet.source import KNOWN
 from lib.report.page import Page
 from lib.report.study import DAMAGED, HALVES, read
 from lib.report.tables import over_seeds, text

@@ -20,8 +20,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from lib.command_line import Flags, script
-from lib.data.glue_tasks import Point
 from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
+from lib.finetuning.glue.tasks import Point
 from lib.run import logs
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log

@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.command_line import Flags, UserError
-from lib.data.glue_tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.files import CONFIGS, read_json
+from lib.finetuning.glue.tasks import FROM_MNLI, TASKS, Point, points_of
 from lib.workflow.runs import ABOUT, PROBE_P, Run, Target
 
 from fs_plugins.data.vocabulary import Vocabulary

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.command_line import Flags
-from lib.data.glue_tasks import TASKS, points_of
 from lib.files import CONFIGS, RESULT
+from lib.finetuning.glue.tasks import TASKS, points_of
 from lib.run import cost, pretraining
 from lib.workflow import plan
 from lib.workflow.runs import Run

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, above_zero, count, positive, rate, share
-from lib.data.glue_tasks import FLAGS, GRIDS, TASKS
 from lib.files import CONFIGS, check_same, read_json, sha256, write_json
+from lib.finetuning.glue.tasks import FLAGS, GRIDS, TASKS
 from lib.workflow.runs import NOT_IN_FLAGS, targets
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from lib.data.glue_tasks import TASKS
+from lib.finetuning.glue.tasks import TASKS
 
 from tests.support.builders import write_file
 

@@ -1,7 +1,7 @@
 """Tables 1, 3 and 9 from results, beside the paper's."""
 
 import pandas as pd
-from lib.data.glue_tasks import TASKS
+from lib.finetuning.glue.tasks import TASKS
 from lib.report.finetunings import add_table, add_table9, finetunings
 from lib.report.page import Page
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from lib.data.moleculenet import KNOWN
 from lib.files import CONFIGS
+from lib.finetuning.moleculenet.source import KNOWN
 from lib.report.study import PAPER
 from lib.workflow.runs import targets
 

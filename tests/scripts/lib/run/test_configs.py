@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from lib.command_line import Flags
-from lib.data.glue_tasks import TASKS, Point, points_of, task_named
 from lib.files import CONFIGS
+from lib.finetuning.glue.tasks import TASKS, Point, points_of, task_named
 
 from fs_plugins import models  # noqa: F401  (registers the architectures)
 

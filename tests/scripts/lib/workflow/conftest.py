@@ -1,5 +1,5 @@
 import pytest
-from lib.data.glue_tasks import TASKS
+from lib.finetuning.glue.tasks import TASKS
 from lib.workflow import settings
 
 from tests.support.builders import write_file

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import UserError
-from lib.data.glue_tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
 from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
 from lib.data.text_files import lines_of
 from lib.files import reading
+from lib.finetuning.glue.tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
 
 NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
 

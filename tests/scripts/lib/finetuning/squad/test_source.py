@@ -2,7 +2,7 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.data.squad import read_squad
+from lib.finetuning.squad.source import read_squad
 
 from fs_plugins.finetuning.squad.data import Answer
 from tests.support.builders import write_file

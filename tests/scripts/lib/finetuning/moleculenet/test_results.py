@@ -5,7 +5,7 @@ import json
 import baseline_moleculenet
 import numpy as np
 import pytest
-from lib.run.predictions import Split, write_predictions, write_results
+from lib.finetuning.moleculenet.results import Split, write_predictions, write_results
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.outputs import PropertyInfo

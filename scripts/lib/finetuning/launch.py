@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError, count, script
-from lib.data.glue_tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.files import CONFIGS, RESULT, digits, read_json, reading
+from lib.finetuning.glue.tasks import FLAGS, GRIDS, head_of, points_of, task_named
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import BEST, IMPORTED, LESS_IS_BETTER, MAXIMIZE, Training, arguments, devices, launch
 

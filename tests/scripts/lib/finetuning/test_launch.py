@@ -8,8 +8,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib import files
 from lib.command_line import UserError
+from lib.finetuning.launch import check_mnli, files_of
 from lib.run.checkpoints import read_checkpoint
-from lib.run.finetuning import check_mnli, files_of
 
 from fs_plugins.fairseq_patches import messages
 from fs_plugins.finetuning.squad.data import Answer
