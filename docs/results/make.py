@@ -195,14 +195,6 @@ def from_mlm() -> pd.DataFrame:
     return of_models(f"{DRUGLIKE} and (label.str.contains('continued') or label.str.contains('from'))", row)
 
 
-def scale_leads() -> pd.DataFrame:
-    """Returns each model's lead after the same updates, by p and width."""
-    data = sizes().query("label != 'local, k = 4'")
-    table = leads(data, "setting").query("model != 'MLM'")
-    table = table.pivot(index="model", columns="setting", values="lead, same updates")
-    return table[data["setting"].unique()].reset_index()
-
-
 def molecule_leads() -> pd.DataFrame:
     """Returns each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p;
     ** if it is significant by Holm's method among all of them."""
@@ -246,7 +238,7 @@ def own_share() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-OWN = (pretraining, plateau, variance, molecule_leads, scale_leads)
+OWN = (pretraining, plateau, variance, molecule_leads)
 OWN += (own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
 OWN += (finetuned_claims, claims_states, corruption, prices)
 TABLES = {table.__name__: table for table in OWN}
