@@ -1,40 +1,32 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one go and without network: builds the op in place, tests it on the GPU, also under
-# compute-sanitizer, runs the benchmarks and, with DATA, trains ExLM and the MLM for 200 updates in each precision and
-# mode; prints the results at the end. A part that fails does not stop the others; the exit status is 1 if any failed.
-# For a table of steps alone, in five minutes at most:  PARTS="step_eager step_compile step_cuda-graph"
+# Everything that needs a GPU, in ten minutes and without network, what is wanted most first: builds the op in place;
+# times steps; with DATA trains 60 updates of ExLM and the MLM by fairseq-train, and compares losses at update 50 between
+# modes; tests the op, times it, and runs it under compute-sanitizer. Each part has a time limit, and one that fails
+# doesn't stop the others; whatever ends the check, it prints which parts passed, and the table that is in OUT/table.md.
+# The exit status is 1 if a part failed or was cut off. A library that was built before is used as it is: to build it on
+# a machine with nvcc and no GPU, set TORCH_CUDA_ARCH_LIST (9.0 for an H100) and PARTS=build.
 #
 #   bash scripts/benchmarks/gpu_check.sh [DATA]     DATA: text, made by prepare_text.py or fairseq-preprocess --only-source
 #
-# Environment variables:
+# Environment variables, besides those of parts.sh (OUT, LIMIT, PARTS):
 #   EXLM_PYTHON  a Python with PyTorch for CUDA and pytest (default: .venv's, else python3)
-#   OUT          folder for the logs (default: runs/gpu_check)
-#   PARTS        names of parts to run, separated by blanks (default: all)
-#   TRAIN_FLAGS  of both models, in all trainings, such as "--optimizer fused_adamw" or "--update-freq 8"
-#   MODES        of steps and trainings (default: eager compile cuda-graph)
-#   PRECISIONS   of trainings (default: fp16 bf16)
+#   TRAININGS    model:precision:optimizer:update-freq:mode of each; a mode is compared with eager, which comes before it
+#   TRAIN_FLAGS  of all trainings (default: a GPU, 64 x 128 tokens, no dropout, so that losses can be compared)
+#   MODES        of steps (default: eager compile cuda-graph)
 #   STEP_FLAGS   of bench_step.py (default: a GPU, bfloat16, 64 sentences)
+#   STEP_LIMIT, TRAIN_LIMIT  seconds of a part (default: 120 and 75)
 # For the build: CUDA_HOME, TORCH_CUDA_ARCH_LIST and the others in setup.py.
-set -uo pipefail
+if [[ $# -gt 1 || ${1:-} == -* ]]; then
+    sed -n '2,/^if/{/^#/s/^# \{0,1\}//p}' "$0"
+    exit 2
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/environment.sh
 source scripts/environment.sh
-
-if [[ $# -gt 1 || ${1:-} == -* ]]; then
-    sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
-    exit 2
-fi
-out=${OUT:-runs/gpu_check}
-mkdir -p "$out" || exit 2
-results='' failed=0
-
-part() { # part NAME COMMAND...: shows the end of what it says; all of it is in OUT/NAME.log
-    [[ -z ${PARTS:-} || " $PARTS " == *" $1 "* ]] || return
-    printf '\n==== %s: %s\n' "$1" "${*:2}"
-    "${@:2}" 2>&1 | tee "$out/$1.log" | tail -n 40
-    if [[ ${PIPESTATUS[0]} == 0 ]]; then results+="$1: passed"; else results+="$1: FAILED, see $out/$1.log" failed=1; fi
-    results+=$'\n'
-}
+# shellcheck source=scripts/benchmarks/parts.sh
+source scripts/benchmarks/parts.sh
+export TORCH_LOGS=${TORCH_LOGS:-perf_hints,recompiles,graph_breaks}
+export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-${TMPDIR:-/tmp}/exlm-inductor} # what one part compiled serves the next
 
 build() {
     # By setup.py's own functions, in place; without its metadata, which older versions of setuptools cannot read.
@@ -43,19 +35,16 @@ import runpy
 
 import setuptools
 
+from fs_plugins.custom_ops import library
+
 setuptools.setup = lambda **_: None
 build = runpy.run_path("setup.py")
 sources = build["load_sources"]()
 for kind in sources.SOURCES:
-    if kind == "cuda" and build["find_nvcc"]() is None:
-        print("no nvcc in CUDA_HOME or on the PATH: the library that is there has to serve")
-    else:
+    if library.load(kind) is None and (kind == "cpu" or build["find_nvcc"]() is not None):
         files = sources.source_path(kind), sources.library_path(kind), sources.source_hash(kind)
         build["compile_library"](kind, *files)
-
-from fs_plugins.custom_ops import library  # noqa: E402
-
-for kind in sources.SOURCES:
+        library.load.cache_clear()
     assert library.load(kind) is not None, f"there is no {kind} library"
 PYTHON
 }
@@ -80,43 +69,47 @@ sanitizer() { # sanitizer TOOL
         -k "cuda and not reference and ($chosen)"
 }
 
-train() { # train DATA
-    local precision mode model folder
-    for precision in ${PRECISIONS:-fp16 bf16}; do
-        for mode in $modes; do
-            for model in mlm exlm; do
-                folder=$out/$model-$precision-$mode
-                [[ ! -e $folder/manifest.json ]] || rm -rf "${folder:?}" # of an earlier check
-                # shellcheck disable=SC2046,SC2086
-                bash scripts/pretrain_text.sh "$model" paper "$1" "$folder" --gpus 1 "--$precision" \
-                    --updates 200 --batch-size 64 --tokens-per-sample 128 --log-interval 10 --num-workers 4 \
-                    --disable-validation --no-save $(flag "$mode") ${TRAIN_FLAGS:-} || return
-                echo "$folder: $(grep -o '{.*"ups".*}' "$folder/train.log" | tail -n 1)"
-            done
-        done
-    done
-    ! grep -E '"nonfinite": "[1-9]' "$out"/exlm-*/train.log
+train() { # train DATA MODEL PRECISION OPTIMIZER UPDATE_FREQ MODE
+    local name="$2-$3-$4-$5" folder loss eager flags
+    folder=$out/$name-$6
+    rm -rf "${folder:?}" # of an earlier check
+    read -ra flags <<<"${TRAIN_FLAGS:---gpus 1 --batch-size 64 --tokens-per-sample 128 --num-workers 4 --dropout 0 --attention-dropout 0}"
+    [[ $6 == eager ]] || flags+=("--$6")
+    bash scripts/pretrain_text.sh "$2" paper "$1" "$folder" "--$3" --optimizer "$4" --update-freq "$5" --updates 60 \
+        --log-interval 10 --disable-validation --no-save "${flags[@]}" || return
+    loss=$(logged "$folder" 50 loss) eager=$(logged "$out/$name-eager" 50 loss)
+    echo "| $2, $3, $4, $5 x 64, $6 | updates/s: $(logged "$folder" 60 ups) | loss at update 50: $loss, eager's $eager |"
+    awk -v a="$loss" -v b="$eager" 'BEGIN { exit !(a > 0.99 * b && a < 1.01 * b) }' &&
+        ! grep -E '"nonfinite": "[1-9]' "$folder/train.log"
 }
 
-flag() { # flag MODE: of fairseq-train
-    [[ $1 == eager ]] || echo "--$1"
+logged() { # logged FOLDER UPDATE FIGURE: of a training
+    grep "\"num_updates\": \"$2\"" "$1/train.log" | grep -o "\"$3\": \"[^\"]*\"" | tail -n 1 | cut -d '"' -f 4
 }
 
-modes=${MODES:-eager compile cuda-graph}
-read -ra step <<<"${STEP_FLAGS:---device cuda --dtype bfloat16 --batch-size 64}"
-step=("$python" scripts/benchmarks/bench_step.py "${step[@]}")
-part machine "$python" -m torch.utils.collect_env
-part build build
-part tests tests tests/custom_ops -k "cuda and not emulated"
+step() { # step MODE [FLAGS...]
+    local flags
+    read -ra flags <<<"${STEP_FLAGS:---device cuda --dtype bfloat16 --batch-size 64 --repeats 12}"
+    "$python" scripts/benchmarks/bench_step.py --arch exlm_base --modes "$@" "${flags[@]}"
+}
+
+trainings=(exlm:bf16:fused_adamw:{1,8}:{eager,cuda-graph} {exlm,mlm}:bf16:adam:1:eager exlm:fp16:fused_adamw:1:{eager,cuda-graph})
+[[ -z ${TRAININGS:-} ]] || read -ra trainings <<<"$TRAININGS"
+part build 120 build
+for mode in ${MODES:-eager compile cuda-graph}; do
+    part "step_$mode" "${STEP_LIMIT:-120}" step "$mode" --optimizers adam fused_adamw
+done
+for training in "${trainings[@]}"; do
+    [[ -n ${1:-} ]] || break
+    IFS=: read -ra words <<<"$training"
+    part "train_$training" "${TRAIN_LIMIT:-75}" train "$1" "${words[@]}"
+done
+part tests 120 tests tests/custom_ops -k "cuda and not emulated"
+part bench 60 "$python" scripts/benchmarks/bench_dag_loss.py --device cuda
+for mode in ${MODES:-eager compile cuda-graph}; do
+    part "lattice_$mode" "${STEP_LIMIT:-120}" step "$mode" --state-graph lattice --expand-from-layer -1
+done
 for tool in memcheck racecheck synccheck; do
-    part "$tool" sanitizer "$tool"
+    part "$tool" 120 sanitizer "$tool"
 done
-part bench "$python" scripts/benchmarks/bench_dag_loss.py --device cuda
-for mode in $modes; do
-    # With fairseq's own model beside each; a mode that compiles too long keeps the others' rows.
-    part "step_$mode" timeout 100 "${step[@]}" --repeats 12 --modes "$mode" --arch exlm_base p_roberta_base
-    part "lattice_$mode" timeout 100 "${step[@]}" --repeats 12 --modes "$mode" --state-graph lattice --expand-from-layer -1
-done
-[[ -z ${1:-} ]] || part train train "$1"
-printf '\n%s, logs in %s\n%s' "$(date +%Y-%m-%d)" "$out" "$results"
-exit "$failed"
+part machine 60 "$python" -m torch.utils.collect_env
