@@ -24,4 +24,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 exec "$python" -m lib.run.pretraining text \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
-    --log-format json @flags -- "$@"
+    --required-batch-size-multiple 1 --log-format json @flags -- "$@"

@@ -39,6 +39,7 @@ def report(output: Path) -> Page:
         page.warn(SMOKE)
     page.text(ABOUT)
     page.table(pd.DataFrame([made_of(output, settings, problems)]))
+    page.items(early_ends(output, problems))
     add_tables(page, output, settings, problems)
     if "table9" in settings.get("targets", ()):
         add_table9(page, settings["moleculenet"], problems)
@@ -49,6 +50,19 @@ def report(output: Path) -> Page:
         page.items(["Damaged or unused results:", *dict.fromkeys(problems)])
         page.parts.insert(0, page.parts.pop())  # at the top
     return page
+
+
+def early_ends(output: Path, problems: list[str]) -> list[str]:
+    """Returns a line on each training that something else ended than its updates, or its epochs."""
+    lines, usual = [], {"train.json": "--max-update", RESULT: "--max-epoch"}
+    for path in (path for name in usual for path in sorted(output.rglob(name))):
+        content = read(path, problems)
+        by = (ended := content.get("ended") or {}).get("by")
+        if by and by != usual[path.name]:
+            lines.append(f"{path.parent}: {by} {ended['limit']} ended it after {ended['updates']:,} updates")
+        elif "ended" in content and not by and content.get("checkpoint", True):
+            lines.append(f"{path.parent}: its training was not finished")
+    return lines
 
 
 def add_study(page: Page, study: Study) -> None:

@@ -68,9 +68,7 @@ def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
         "B - A": "+0.0500 ± 0.1500",
         **dict.fromkeys(("A'", "B'", "B' - A'"), ""),
     }
-    assert (
-        table["95% interval"]["A"] == "-0.0484 to +0.4484"
-    )  # 4.3027 standard errors
+    assert table["95% interval"]["A"] == "-0.0484 to +0.4484"  # 4.3027 standard errors
     assert [*table["the paper, MNLI"]] == ["+0.4", "+1.9", "+0.5", "-0.1", "+1.5", "-0.6"]
 
 

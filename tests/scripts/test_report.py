@@ -15,9 +15,13 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     settings |= {"targets": ["table12", "figure4"], "fixed": {"grid": ["table6", {}, "by seed 1"]}}
     write_file(tmp_path / "settings.json", settings)
     for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
-        pretrain(tmp_path, name, train=trained())
+        ended = (
+            {"by": "--patience", "limit": 3, "updates": 1234} if "exlm" in name else {"by": "--max-update"}
+        )
+        pretrain(tmp_path, name, train=trained(ended=ended))
     for name in ("exlm-smiles", "mine"):
-        molecule_result(tmp_path / "table1" / name / "bbbp/table8/seed-1", "bbbp", 1, 0.7)
+        more = {"ended": None, "checkpoint": None if name == "mine" else "a.pt"}  # a forest, and one by hand
+        molecule_result(tmp_path / "table1" / name / "bbbp/table8/seed-1", "bbbp", 1, 0.7, **more)
     glue_result(tmp_path / "table3/exlm/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
     write_file(tmp_path / "table3/damaged/result.json", {})
     assert report.main([str(tmp_path)]) == 0
@@ -26,6 +30,8 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     for title in ("Table 1: MoleculeNet", "Table 3: GLUE and", "The study of", "Table 12: training time"):
         assert title in text and title in page
     assert "table3/damaged/result.json" in text.split("\n## ")[0]
+    assert "--patience 3 ended it after 1,234 updates" in text and text.count(" ended it after ") == 1
+    assert text.count("was not finished") == 1
     for name, cell in (("ExLM", "70.0"), ("mine", "70.0"), ("exlm", "60.0")):
         assert re.search(rf"^\| {name} \| ours .*\| {cell} \(n=1 of 2\)", text, re.M)
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)

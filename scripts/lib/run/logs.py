@@ -42,9 +42,10 @@ def _number(value):
 
 def training_seconds(records: list[dict]) -> float | None:
     """Returns the seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the
-    epochs."""
-    seconds = [r["train_wall"] for r in records if r["kind"] == "epoch" and "train_wall" in r]
-    return sum(seconds) if seconds else None
+    epochs. That of an epoch that was resumed has the seconds before."""
+    epochs = (record for record in records if record["kind"] == "epoch" and "train_wall" in record)
+    seconds = {record.get("epoch"): record["train_wall"] for record in epochs}
+    return sum(seconds.values()) if seconds else None
 
 
 def corruption(records: list[dict], k: int) -> tuple[float, int] | None:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +39,7 @@ FREE = (
     "--no-save",
 )
 START = {"--restore-file", "--finetune-from-model", "--continue-once"}
+VALIDATION = {"--max-valid-steps", "--batch-size-valid", "--max-tokens-valid"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
 USE_OF_STATES = (
     "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
@@ -56,6 +58,8 @@ def add_options(add: Callable) -> None:
     add("--seed", type=count, metavar="N", help="default: 1")
     tokens = "tokens of a step on each GPU, after expansion or repetition (default: %(default)s)"
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
+    sentences = "sentences of a validation (default: the size's, or all)"
+    add("--valid-sentences", type=positive, metavar="N", help=sentences)
     add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
@@ -77,7 +81,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
 
     given = {"--mask-prob": args.p, "--seed": args.seed}
-    given["--tokens-per-sample"] = args.tokens_per_sample
+    given |= {"--tokens-per-sample": args.tokens_per_sample, "--valid-sentences": args.valid_sentences}
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
     flags = Flags.read(CONFIGS / "model" / configs / f"{args.model}.flags")
@@ -97,6 +101,8 @@ def resolve(corpus: str, words: list[str]) -> Training:
         update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
     else:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
+    if (validation := flags.take("--valid-sentences")) and not VALIDATION & user.keys():
+        flags |= valid_flags(validation.whole("--valid-sentences"), args.tokens_per_gpu, flags)
     flags = flags | device_flags | user.only(*device_flags)  # the user wins
 
     folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{corpus}.py"
@@ -114,8 +120,8 @@ def resolve(corpus: str, words: list[str]) -> Training:
     for name in START & user.keys() if user.value("--restore-file") != LAST else ():
         pretrained = read_checkpoint(Path(user.value(name)))
         check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
-    data = [path for folder in folders for path in sorted(folder.glob("[tv][ra]*.*"))]  # train, valid
-    data = [path for path in data if path.suffix in (".bin", ".idx")]
+    data = [path for folder in folders for path in sorted(folder.iterdir())]
+    data = [path for path in data if re.fullmatch(r"(train|valid).*\.(bin|idx)", path.name)]
     if corpus == "text" and flags.value("--sample-break-mode") in WHOLE:
         check_lengths(data, flags)
     training.dictionary, training.inputs = folders[0] / FILE, {"data": data}
@@ -182,27 +188,37 @@ def set_states(corpus: str, args: argparse.Namespace, flags: Flags, least: int) 
         flags.set("--max-positions", max(tokens, least) * k)
 
 
+def expanded(tokens: int, flags: Flags) -> int:
+    """Returns the tokens that the encoder sees for so many of the data."""
+    masked = round(flags.proportion("--mask-prob") * 10**6)
+    copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
+    return tokens * copies + tokens * masked * (states - 1) // 10**6
+
+
+def valid_flags(sentences: int, tokens_per_gpu: int, flags: Flags) -> Flags:
+    """Returns the flags by which every model and machine validates on the same sentences, the first ones: in
+    batches of a power of 2 that fit ``tokens_per_gpu``."""
+    size, tokens = 1, expanded(flags.whole("--tokens-per-sample"), flags)
+    while sentences % (2 * size) == 0 and 2 * size * tokens <= tokens_per_gpu:
+        size *= 2
+    limit = f"--max-tokens-valid {2 * size * tokens}" if "--max-tokens" in flags else ""  # no other limit
+    return Flags.of(f"--batch-size-valid {size} --max-valid-steps {sentences // size - 1} {limit}")
+
+
 def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> Flags:
     """Returns the batch of a step, by the flag that has the update's (--batch-size or --max-tokens), and
     --update-freq: an update in the fewest equal steps that fit. Raises UserError if it cannot be split."""
     update, tokens = flags.whole(batch), flags.whole("--tokens-per-sample")
-    masked = round(flags.proportion("--mask-prob") * 10**6)
-    copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
-
-    def expanded(n: int) -> int:
-        """Returns the tokens that the encoder sees for n of the data."""
-        return n * copies + n * masked * (states - 1) // 10**6
-
     own = update // workers
     if batch == "--max-tokens":
-        steps = max(1, -(-expanded(own) // tokens_per_gpu))
-        own *= copies  # fairseq counts them
+        steps = max(1, -(-expanded(own, flags) // tokens_per_gpu))
+        own *= flags.whole("--repeat-times", 1)  # fairseq counts the copies
     elif update % workers:
         raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
     else:
         small = [n for n in range(1, math.isqrt(own) + 1) if own % n == 0]
         divisors = [*small, *(own // n for n in reversed(small))]
-        steps = next((n for n in divisors if own // n * expanded(tokens) <= tokens_per_gpu), own)
+        steps = next((n for n in divisors if own // n * expanded(tokens, flags) <= tokens_per_gpu), own)
     return Flags.of(f"{batch} {own // steps} --update-freq {steps}")
 
 

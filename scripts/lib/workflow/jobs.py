@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from lib.command_line import Flags, script
-from lib.files import MANIFEST, RESULT, atomic, read_json, write_json, write_lines
+from lib.files import ENDED, MANIFEST, RESULT, atomic, read_json, write_json, write_lines
 from lib.finetuning.glue.tasks import Point
 from lib.run import logs
 
@@ -50,7 +50,8 @@ def finish(save: Path, run: dict) -> None:
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "curve": [{name: record.get(name) for name in CURVE} for record in trained],
-        "flops": flops_of_run(manifest["runs"]),
+        "flops": flops_of_run(manifest["runs"], updates),
+        "ended": read_json(save / ENDED),
     }
     write_json(save / "train.json", content)
 

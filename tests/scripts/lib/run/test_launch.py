@@ -83,6 +83,22 @@ def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
     assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
 
 
+def test_checkpoints_of_epochs_that_are_to_be_kept():
+    """Which the scripts do not save otherwise."""
+    template = "fairseq-train @data --no-epoch-checkpoints --save-interval 9 --keep-interval-updates 1 @flags"
+    for asked, expected in (
+        ("", "--no-epoch-checkpoints --save-interval 9 --keep-interval-updates 1"),
+        ("--keep-last-epochs 2", "--keep-interval-updates 1 --keep-last-epochs 2"),
+        (
+            "--keep-last-epochs 2 --save-interval 3",
+            "--keep-interval-updates 1 --save-interval 3 --keep-last-epochs 2",
+        ),
+    ):
+        user = Flags.of(asked)
+        training = launch.Training(Namespace(save=Path("s"), user=user), "d", user)
+        assert training.fill_training(template.split())[1] == Flags.of(expected)
+
+
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
 

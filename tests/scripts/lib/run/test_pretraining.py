@@ -1,10 +1,16 @@
 """Pre-training: what fairseq makes of the flags, batches, and what is refused."""
 
+import itertools
 import re
 import shutil
+from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
-from fairseq import options
+from fairseq import options, tasks
+from fairseq.data import data_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.trainer import Trainer
 from lib.command_line import UserError
 from lib.files import CONFIGS
 
@@ -78,6 +84,51 @@ def folder(tmp_path):
     return make
 
 
+def validated(script, model, data, save, *words) -> tuple[list[int], int]:
+    """The sentences of a validation, and how many of them are a batch at most."""
+    _, *command = pages.command(script, model, "smoke", data, save, "--cpu", *words)
+    args = options.parse_args_and_arch(options.get_training_parser(), command)
+    cfg = convert_namespace_to_omegaconf(args)
+    task = tasks.setup_task(cfg.task)
+    task.load_dataset("valid")
+    trainer = MagicMock(cfg=cfg, task=task, data_parallel_world_size=1, data_parallel_rank=0)
+    trainer.model.max_positions.return_value = 1 << 20
+    batches = Trainer.get_valid_iterator(trainer, "valid").next_epoch_itr(shuffle=False)
+    found = [batch["id"].tolist() for batch in itertools.islice(batches, cfg.dataset.max_valid_steps + 1)]
+    return sum(found, []), max(map(len, found))
+
+
+@pytest.mark.parametrize(
+    ("script", "data", "models", "words"),
+    [
+        (TEXT, "text", ("exlm", "mlm", "repeated-mlm"), ("--tokens-per-sample", 12)),
+        (SMILES, "molecules", ("exlm", "mlm"), ("--tokens-per-sample", 34)),
+    ],
+)
+def test_every_model_and_machine_validates_on_the_same_sentences(script, data, models, words, toy_inputs):
+    """Whatever fits a step: of models that expand or repeat, on a large GPU and on a small one."""
+    found = {
+        (model, room): validated(
+            script, model, toy_inputs / data, "s", *words, "--valid-sentences", 8, "--tokens-per-gpu", room
+        )
+        for model in models
+        for room in (40, 110, 32768)
+    }
+    assert {size for _, size in found.values()} >= {1, 8}
+    first, *others = (sentences for sentences, _ in found.values())
+    assert len({*first}) == 8 and all(other == first for other in others)
+
+
+def test_an_update_is_as_many_sentences_as_asked_for(toy_inputs):
+    """Also of no multiple of 8, which fairseq makes of them otherwise."""
+    words = pages.command(TEXT, "mlm", "smoke", toy_inputs / "text", "s", "--cpu", "--batch-size", 13)
+    args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
+    batches = data_utils.batch_by_size(
+        np.arange(30), None, np.full(30, 9), None, args.batch_size, args.required_batch_size_multiple
+    )
+    assert [*map(len, batches)] == [13, 13, 4]
+
+
 def test_data_of_another_kind(folder, toy_inputs, tmp_path):
     def ask(script, data):
         return pages.resolve(script, "exlm", "smoke", data, tmp_path / "save")
@@ -111,6 +162,26 @@ def test_data_that_were_copied_in_part(tmp_path):
             pages.resolve(SMILES, "exlm", "smoke", data, tmp_path / "save")
         (data / name).write_bytes(content)
     pages.resolve(SMILES, "exlm", "smoke", data, tmp_path / "save")
+
+
+def test_other_tokens_of_the_same_lengths_are_another_run(toy_inputs, tmp_path):
+    data, save = shutil.copytree(toy_inputs / "text", tmp_path / "data"), tmp_path / "save"
+
+    def saves(*_) -> int:
+        return (save / "checkpoint_last.pt").write_bytes(b"")
+
+    def train():
+        pages.run(TEXT, "exlm", "smoke", data, save, "--cpu", execute=saves)
+
+    train()
+    train()
+    for file in ("train.bin", "valid.bin"):
+        content = (data / file).read_bytes()
+        (data / file).write_bytes(content[:-4] + bytes([content[-4] ^ 1]) + content[-3:])
+        with pytest.raises(UserError, match="data: there"):
+            train()
+        (data / file).write_bytes(content)
+    train()
 
 
 def test_sentences_longer_than_a_sample(toy_inputs, tmp_path):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch
+from lib.run.cost import flops_of_run
 from lib.workflow import jobs
 
 from tests.support import builders
@@ -16,14 +17,15 @@ RECORDS = [  # update 2 is repeated, as after a kill
     ("train_inner", {"loss": "9.5", "num_updates": "2", "wpb": "10", "corrupted": "0.2", "ppl": "700"}),
     ("train_inner", {"loss": "8.8", "num_updates": "2", "wpb": "30", "corrupted": "0.3", "ppl": "400"}),
     ("valid", {"valid_loss": "8.5", "valid_num_updates": "2"}),
-    ("train", {"train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
+    ("train", {"epoch": 1, "train_loss": "9", "train_train_wall": "7", "train_num_updates": "1"}),
+    ("train", {"epoch": 1, "train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
 RUN = {"name": "a", "lr": "best", "model": "repeated-mlm", "k": 2, "p": 0.387}
 COMMAND = shlex.split(
     "fairseq-train data-bin --user-dir p --arch mlm_tiny --task repeated_masked_lm --criterion masked_lm "
     "--repeat-times 2 "
     "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
-    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 2 "
+    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 9 "
     "--distributed-world-size 2"
 )
 POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
@@ -35,6 +37,7 @@ def test_what_is_kept(tmp_path, monkeypatch):
     lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
     lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
     save = write_file(tmp_path / "run/train.log", "".join(lines)).parent
+    write_file(save / "ended.json", {"by": "--max-epoch", "limit": 1, "updates": 2})
     write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "runs": COMMAND})
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
@@ -49,7 +52,8 @@ def test_what_is_kept(tmp_path, monkeypatch):
         assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
         # k = 2: 10 / 2 tokens at 0.1 and 30 / 2 at 0.3
         assert found["corrupted"] == {"proportion": pytest.approx(0.25), "tokens": 20}
-        assert found["machine"] and found["flops"] > 0
+        assert found["machine"] and found["flops"] == flops_of_run(COMMAND, 2)
+        assert found["ended"] == {"by": "--max-epoch", "limit": 1, "updates": 2}
         curve = [(one["update"], one["loss"], one["ppl"]) for one in found["curve"]]
         assert curve == [(1, 8.9, None), (2, 8.8, 400)]
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
