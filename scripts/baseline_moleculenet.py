@@ -68,9 +68,10 @@ def main(argv: list[str] | None = None) -> None:
     add("--trees", type=positive, default=500, metavar="N", help="of each forest (default: 500)")
     add("--jobs", type=positive, default=1, metavar="N", help="cores (default: 1)")
     args = parser.parse_args(argv)
-    info = PropertyInfo.from_dict(read_folder(args.data))
+    folder = read_folder(args.data)
+    info = PropertyInfo.from_dict(folder)
     settings = {"model": "forest", "seed": args.seed, "trees": args.trees}
-    splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS)}
+    splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS) if name in folder["sizes"]}
     inputs = {name: split.sha256 for name, split in splits.items()}
     with locked(args.save):
         claim(args.save, settings, inputs, sys.argv if argv is None else argv, (RESULT,))

@@ -227,8 +227,10 @@ def test_cells_that_are_no_labels(prepare):
     message = prepare.refused(rows, *REGRESSION, header="SMILES;a;b")
     assert all(f"line {i + 2}: not a label: b is {cell!r}\n" in message for i, cell in enumerate(BAD))
     description = prepare(rows, *REGRESSION, "--skip-broken", header="SMILES;a;b")
-    assert description["skipped"] == 9 and len(prepare.read()) == 21
-    assert prepare.table("report.tsv")[1][3] == "not a label: b is '>1'"
+    assert description["skipped"] == 0 and len(prepare.read()) == 30
+    found = {line: labels for line, *_, labels in prepare.read()}
+    assert all(a == line - 2 and np.isnan(b) == (line < 11) for line, (a, b) in found.items())
+    assert prepare.table("report.tsv")[1][2:4] == ["kept", "not a label: b is '>1'"]
     message = prepare.refused(rows, *RANDOM, header="SMILES;a;b")  # as classes
     assert "30 rows" in message and "line 4: not a label: a is '2', b is '1e39'" in message
 
@@ -247,7 +249,7 @@ def test_a_table_without_a_header(prepare):
     rows = "\n".join(f"{i},{row}" for i, row in enumerate(ROWS))
     path = write_file(prepare.folder / "bare.csv", rows + "\n")
     assert "--no-header" in prepare.refused(path, *RANDOM)
-    assert "give --no-header" in prepare.refused(path, *RANDOM, "--smiles-column", MOLECULES[0])
+    assert "--no-header" in prepare.refused(path, *RANDOM, "--smiles-column", MOLECULES[0])
     flags = ("--no-header", "--smiles-column", "2", "--label-columns", "3")
     assert prepare(path, *flags, *RANDOM)["names"] == ["3"]
     assert sorted(line for line, *_ in prepare.read()) == list(range(1, 31))

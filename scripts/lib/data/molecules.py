@@ -20,7 +20,7 @@ from lib.data.tables import (
     table_rows,
     text_of,
 )
-from lib.data.text_files import opened, suffix_of
+from lib.data.text_files import opened, refuse_pipe, suffix_of
 
 LINES, NAMED_LINES, TABLES = (".txt",), (".smi", ".smiles"), (".csv", ".tsv", PARQUET)
 TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)
@@ -41,6 +41,7 @@ class Record(NamedTuple):
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> str:
     """Returns one of ``formats``, by the file's name. Raises UserError for another name."""
+    refuse_pipe(path)  # which has no ending
     if (suffix := suffix_of(path)) in formats:
         return suffix
     raise UserError(f"{path} is none of {', '.join(formats)}: save a spreadsheet as .csv, molecules as .smi")

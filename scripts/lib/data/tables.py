@@ -5,6 +5,7 @@ import argparse
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -40,22 +41,11 @@ class TableFormat:
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --smiles-column, --no-header, --separator and --encoding."""
     add = parser.add_argument
-    add("--smiles-column", type=_column, metavar="NAME", help="of a table (default: smiles)")
+    add("--smiles-column", metavar="NAME", help="of a table (default: smiles)")
     about = "the table's first line is a row; its columns are named 1, 2, ... (default SMILES: 1)"
     add("--no-header", dest="header", action="store_false", help=about)
     add("--separator", metavar="C", help="of a table's cells (default: detected)")
     add("--encoding", help="of a table, such as cp1252 or utf-16 (default: UTF-8)")
-
-
-def _column(name: str) -> str:
-    from fs_plugins.data.molecules import is_molecule  # takes seconds
-
-    if is_molecule(name):  # whose row would be lost
-        raise argparse.ArgumentTypeError(
-            f"{name!r} is a molecule, not a column: if the table has no header, give --no-header, and the "
-            "column's number (1, 2, ...)"
-        )
-    return name
 
 
 def table_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]:
@@ -71,17 +61,25 @@ def table_rows(path: Path, form: TableFormat) -> Iterator[tuple[int, list[str]]]
         return
     csv.field_size_limit(1 << 24)
     with opened(path) as file:
-        lines = text_of(file, form, newline="")
-        first = next(lines, "")
-        separator = form.separator or separator_of(first, form.column)
-        rows, line = csv.reader(chain([first], lines), strict=True, delimiter=separator), 1
-        for cells in rows:
-            if line == 1 and form.header:
-                cells = [name.strip() for name in cells]
-            elif line == 1:
-                yield 0, [str(i) for i in range(1, len(cells) + 1)]
-            yield line, cells
-            line = rows.line_num + 1
+        lines, begin = text_of(file, form, newline=""), 1
+        first, separator = next(lines, ""), form.separator
+        if excel := re.fullmatch(r'"?sep=(.)"?\s*', first, re.IGNORECASE):
+            first, separator, begin = next(lines, ""), separator or excel[1], 2
+        separator = separator or separator_of(first, form.column)
+        rows, line = csv.reader(chain([first], lines), strict=True, delimiter=separator), begin
+        try:
+            for cells in rows:
+                if line == begin and form.header:
+                    cells = [name.strip() for name in cells]
+                elif line == begin:
+                    yield 0, [str(i) for i in range(1, len(cells) + 1)]
+                yield line, cells
+                line = rows.line_num + begin
+        except csv.Error as error:
+            raise UserError(
+                f"{path}: the row that begins on line {line} is not CSV ({error}): double a quotation mark "
+                "within a cell, and put quotation marks around the cell"
+            ) from error
 
 
 def text_of(file: BinaryIO, form: TableFormat, newline: str | None = None) -> TextIO:
@@ -107,13 +105,24 @@ def columns_named(name: str, header: Sequence[str]) -> list[int]:
 def column_of(header: Sequence[str], name: str, path: Path, option: str) -> int:
     """Returns the index of a column, which may be written in other letter case, such as SMILES. Raises
     UserError if it does not exist, or more than once, with the ``option`` that chooses it."""
-    if len(columns := columns_named(name, header)) == 1:
+    if len(columns := columns_named(name, header)) == 1 and not _is_row(header, columns[0], option):
         return columns[0]
-    what = f"{len(columns)} columns" if columns else "no column"
+    what = ("no column", "a molecule, not a column,", f"{len(columns)} columns")[min(len(columns), 2)]
     shown = ", ".join(map(ascii, header[:20])) + (", ..." if len(header) > 20 else "")
     if any(map(invalid_byte, header)):
         shown += "; these are not UTF-8: give --encoding, such as cp1252"
     raise UserError(f"{path} has {what} {name!r}: its columns are {shown}; choose with {option}")
+
+
+def _is_row(header: Sequence[str], column: int, option: str) -> bool:
+    """Returns whether what was taken for a header is a row, which would be lost: the column of the SMILES has
+    a molecule there, and that is longer than a name such as C, or no other cell is a name."""
+    from fs_plugins.data.molecules import is_molecule  # takes seconds
+
+    others = [cell for i, cell in enumerate(header) if i != column]
+    named = any(re.search(r"[^\d.,eE+-]", cell) for cell in others)
+    likely = not named or len(header[column]) > 2
+    return option == SMILES_OPTION and likely and is_molecule(header[column])
 
 
 def cells_fault(row: Sequence[str], header: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
+from lib.command_line import UserError
 from lib.files import reading
 
 OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}  # by how a file begins
@@ -20,12 +21,20 @@ MOST_BYTES = 1 << 24  # of a line, and of a document, so that memory is bounded
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Yields a file to read bytes from, decompressed if it begins so; errors have its name."""
+    """Yields a file to read bytes from, decompressed if it begins so; errors have its name. Raises UserError
+    for a pipe."""
+    refuse_pipe(path)
     with reading(path), path.open("rb") as raw:
         start = raw.peek(8)
         unpack = next((unpack for magic, unpack in OPENERS.items() if start.startswith(magic)), nullcontext)
         with unpack(raw) as file:
             yield file
+
+
+def refuse_pipe(path: Path) -> None:
+    """Raises UserError for what can be read only once, such as /dev/stdin and <(zcat FILE)."""
+    if path.is_fifo() or path.is_char_device() or path.is_socket():
+        raise UserError(f"{path} is a pipe, and is read more than once: write it to a file, and give that")
 
 
 def suffix_of(path: Path) -> str:

@@ -206,6 +206,8 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
     about = read_folder(data)
     with reading(data / FILE):
         info = PropertyInfo.from_dict(about)
+        if not {"train", "valid"} <= {*about["sizes"]}:
+            raise UserError(f"{data} is a test set alone: give it to evaluate.py, and here what to train on")
         rows = int(about["sizes"]["train"]["molecules"])
     check_dictionary(pretrained, data / "dict.txt", "prepare the data with the dict.txt of its pre-training")
     if pretrained.repeat > 1:
@@ -220,6 +222,7 @@ def moleculenet(args: argparse.Namespace, pretrained: Pretrained) -> tuple[Train
         settings={"scratch": args.scratch},
         metrics=metrics,
         inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
+        evaluation=[] if "test" in about["sizes"] else ["--split", "valid"],
     )
     if args.task not in own:
         known = ", ".join(sorted(own))

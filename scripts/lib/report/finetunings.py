@@ -68,7 +68,7 @@ def _texts(content: dict) -> dict:
 
 def _molecules(content: dict) -> dict:
     """Returns the columns of a result on MoleculeNet; a metric that cannot be computed is not there."""
-    test, regression = content["metrics"]["test"], content["kind"] == "regression"
+    test, regression = content["metrics"].get("test", {}), content["kind"] == "regression"
     table = {"classification": "table1", "regression": "regressions"}.get(content["kind"], "multiclass")
     row = {"table": table, "point": "", "test": test.get("rows_sha256")}
     row["split"] = content.get("split", {}).get("kind")

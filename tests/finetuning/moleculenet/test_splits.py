@@ -42,7 +42,8 @@ def test_scaffold_split_by_hand():
         ("valid", scaffold_split, [list("aaaaabbccc")]),
         ("train .* 20", scaffold_split, [["a"] * 20]),
         ("valid", random_split, [4, 1]),
-        ("test", given_split, [["train", "valid"], 1]),
+        ("train", given_split, [["test", "valid"], 1]),
+        ("line 9 .*'x'", given_split, [["train", "x"], 1, ["line 2", "line 9"]]),
         ("row 2 .*'x'", given_split, [["train", "x"], 1]),
     ],
 )

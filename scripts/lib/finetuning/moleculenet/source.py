@@ -1,8 +1,11 @@
 """Molecules with labels from a table or from Uni-Mol's LMDBs; the columns of the seven sets of table 9, as
 DeepChem distributes them."""
 
+import json
 import math
 import re
+import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -16,7 +19,7 @@ from lib.data.tables import SMILES_OPTION, TableFormat, cells_fault, column_of, 
 from lib.data.text_files import invalid_byte
 from lib.files import reading
 
-from fs_plugins.finetuning.moleculenet.splits import PARTS
+from fs_plugins.finetuning.moleculenet.splits import NAMES, PARTS
 
 MISSING = ("", "nan")  # labels in a table
 MISSING_CLASS = -1.0  # in an LMDB file
@@ -24,9 +27,11 @@ CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
 MOST_CLASSES = 1000
 WANTED = {"classification": "0 or 1", "multiclass": "0, 1, 2, ...", "regression": "a float32"}
+EMPTY_LINE = "empty line"
 NO_LABEL = "not a label"  # how the fault of a row with other cells begins
 LISTED = 10  # of these in a message
 # headers of the row numbers that pandas writes beside a table
+IDENTIFIER = re.compile(r"(.*[_ ])?(id|cid|sid|cas|index|idx|no|nr|number|row)", re.IGNORECASE)
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
 
 
@@ -80,9 +85,10 @@ class LabelFormat:
     kind: str
     decimal: str = "."  # the decimal mark of numbers
     log: bool = False  # whether the labels are the decimal logarithms of the cells
+    missing: tuple[str, ...] = ()  # how a missing label is written, besides MISSING; in any letter case
 
     def read(self, names: Sequence[str], cells: Sequence) -> tuple[list[float], str]:
-        """Returns a label for each property, and the fault of a row with cells that are none, else ""."""
+        """Returns a label for each property, and which cells are none, else ""; their labels are missing."""
         labels, wrong = [], []
         for name, cell in zip(names, cells, strict=True):
             try:
@@ -93,7 +99,7 @@ class LabelFormat:
         return labels, f"{NO_LABEL}: {', '.join(wrong)}" if wrong else ""
 
     def _of(self, text: str) -> float:
-        if text in MISSING:
+        if text in MISSING or text in map(str.lower, self.missing):
             return math.nan
         if self.decimal != ".":  # 1.000 may be a thousand
             text = text.replace(".", "?").replace(self.decimal, ".")
@@ -107,18 +113,26 @@ class LabelFormat:
             raise ValueError(text)
         return math.log10(label) if self.log else label
 
-    def check(self, path: Path, molecules: Sequence[Molecule]) -> None:
-        """Raises UserError if a molecule has a cell that is not a label; lists the first of them."""
+    def check(self, path: Path, molecules: Sequence[Molecule], skip_broken: bool = False) -> None:
+        """Raises UserError if a molecule has a cell that is not a label; lists the first of them. Or, with
+        ``skip_broken``, such cells are left out, and molecules without another label."""
         wrong = [molecule for molecule in molecules if molecule.fault.startswith(NO_LABEL)]
-        if wrong:
+        if skip_broken:
+            for molecule in wrong:
+                if not all(map(math.isnan, molecule.labels)):
+                    molecule.remarks, molecule.fault = [molecule.fault], ""
+        elif wrong:
             wanted = f"{'positive and ' * self.log}{WANTED[self.kind]}"
             listed = [
                 f"  line {f'{row.line} {row.split}'.rstrip()}: {row.fault[:200]}" for row in wrong[:LISTED]
             ]
+            words = Counter(re.findall(r" is '([^'\d]{1,12})'", " ".join(row.fault for row in wrong)))
+            named = shlex.join(word for word, _ in words.most_common(4)) or "NA"
             raise UserError(
                 f"{path} has {len(wrong):,} rows with cells that are neither {wanted} nor empty: choose the "
                 "labels' columns (--label-columns), --kind regression for numbers, --decimal , for decimal "
-                "commas; or leave such rows out with --skip-broken\n" + "\n".join(listed)
+                f"commas; name cells that stand for a missing label (--missing {named}); or leave such cells "
+                "out with --skip-broken\n" + "\n".join(listed)
             )
 
 
@@ -147,7 +161,7 @@ def read_table(
     molecules, remarks = [], []
     for line, cells in rows:
         molecule = Molecule(line, cells[smiles_at].strip() if smiles_at < len(cells) else "", [], "")
-        molecule.fault = cells_fault(cells, header) if any(map(str.strip, cells)) else "empty line"
+        molecule.fault = cells_fault(cells, header) if any(map(str.strip, cells)) else EMPTY_LINE
         if not molecule.fault:
             molecule.labels, molecule.fault = labels.read(names, [cells[i] for i in at])
             molecule.split = cells[split_at] if split_at is not None else ""
@@ -157,18 +171,21 @@ def read_table(
         remarks.append(f"column {shown} without a name (a row number?) is not a property, and was ignored")
     if not label_columns and (found := _identifiers(names, molecules)):
         remarks.append(
-            f"{', '.join(found)} has another whole number in each row: if it is an identifier, give the "
-            "properties alone (--label-columns)"
+            f"{', '.join(found)} has another whole number in each row, or nearly: if it is an identifier, "
+            "give the properties alone (--label-columns)"
         )
     return names, molecules, remarks
 
 
 def _identifiers(names: Sequence[str], molecules: list[Molecule]) -> list[str]:
-    """Returns the properties whose labels are whole numbers, each another."""
+    """Returns the properties whose labels are whole numbers, nearly each another, or many and named so."""
     table = np.array([molecule.labels for molecule in molecules if molecule.labels]).reshape(-1, len(names))
-    whole = (table == np.round(table)).all(0)  # no label is missing
-    distinct = [len({*column}) == len(table) > 2 for column in table.T]
-    return list(compress(names, whole & distinct))
+    found = []
+    for name, column in zip(names, table.T, strict=True):
+        column = column[~np.isnan(column)]
+        few = 0.5 if IDENTIFIER.fullmatch(name) else 0.95
+        found.append(len(column) > 2 and not (column % 1).any() and len({*column}) >= few * len(column))
+    return list(compress(names, found))
 
 
 def read_lmdbs(folder: Path, names: Sequence[str], labels: LabelFormat) -> tuple[list[str], list[Molecule]]:
@@ -191,3 +208,29 @@ def read_lmdbs(folder: Path, names: Sequence[str], labels: LabelFormat) -> tuple
                 values, fault = labels.read(names, cells)
             rows.append(Molecule(number, molecule["smi"], values, split, fault))
     return names, rows
+
+
+def read_splits(path: Path, fold: int | None, molecules: Sequence[Molecule]) -> None:
+    """Takes the molecules' parts from a JSON file such as chemprop's --splits-file: {"train": [0, 1, 4],
+    "val": "2-3", "test": [5]}, or a list of such, of which ``fold`` counts. Rows are numbered from 0, without
+    empty lines; those that it does not name are left out. Raises UserError for a row that does not exist, or
+    in two parts."""
+    with reading(path):
+        splits = json.loads(path.read_text(encoding="utf-8"))
+        splits = splits if isinstance(splits, list) else [splits]
+        if not 0 <= (fold or 0) < len(splits) or (fold is None and len(splits) > 1):
+            raise UserError(f"{path} has {len(splits)} splits: give one as --fold 0 to {len(splits) - 1}")
+        parts: dict[int, str] = {}
+        for name, rows in splits[fold or 0].items():
+            texts = rows.split(",") if isinstance(rows, str) else map(str, rows)
+            for first, _, last in (text.strip().partition("-") for text in texts):
+                for row in range(int(first), int(last or first) + 1):
+                    if parts.setdefault(row, name) != name:
+                        raise UserError(f"{path}: row {row} is in {parts[row]} and in {name}: give it once")
+        rows = [molecule for molecule in molecules if molecule.fault != EMPTY_LINE]
+        if parts and max(parts) >= len(rows):
+            raise UserError(f"{path} has row {max(parts)}, the molecules are 0 to {len(rows) - 1}")
+    for row, molecule in enumerate(rows):
+        molecule.split = parts.get(row, "")
+        if molecule.split.lower() not in NAMES:
+            molecule.fault = molecule.fault or f"in no part of {path.name}"
