@@ -196,6 +196,8 @@ def test_a_given_split_and_repeated_molecules(prepare):
         counts = "3, 2 with different labels, 2 in more than one split, 1 in both train and test, so"
         assert f": {counts}" in remark
         assert [line for line, *_ in prepare.read("valid", out=form)] == [22, 23, 24, 25, 26, 34]
+        others = {row[0]: row[3] for row in prepare.table("report.tsv", out=form)}
+        assert "line 32 test" in others["2"] and "line 3 train" in others["34"] and len(others) == 4
         assert dict(row[:2] for row in prepare.read(out=form))[33] == written
 
 
@@ -235,6 +237,88 @@ def test_cells_that_are_no_labels(prepare):
     assert "30 rows" in message and "line 4: not a label: a is '2', b is '1e39'" in message
 
 
+def test_names_of_missing_labels_and_rows_without_any(prepare):
+    """Of two assays that complement each other no row is lost; the names are those that the error shows."""
+    rows = [f"{s};{i if i % 2 else 'n/a'};{'Missing' if i % 2 else i}" for i, s in enumerate(MOLECULES)]
+    message = prepare.refused(rows, *REGRESSION, header="smiles;a;b")
+    assert "--missing n/a Missing" in message
+    prepare([*rows, "CCCO;N/A;missing"], *REGRESSION, "--missing", "N/A", "missing", header="smiles;a;b")
+    found = {line - 2: labels for line, *_, labels in prepare.read()}
+    assert len(found) == 31 and all(found[i][1 - i % 2] == i and np.isnan(found[i][i % 2]) for i in range(30))
+    skip = (*REGRESSION, "--skip-broken")
+    description = prepare([*rows, "CCCO;n/a;?"], *skip, header="smiles;a;b", out="skip")
+    assert description["skipped"] == 1 and len(prepare.read(out="skip")) == 30
+    assert [size["labels"] for size in description["sizes"].values()] == [
+        (~np.isnan([labels for *_, labels in prepare.read(part, out="skip")])).sum(0).tolist()
+        for part in ("train", "valid", "test")
+    ]
+
+
+FOLDS = [f"{row},{i % 5}" for i, row in enumerate(f"{s},{i % 3 % 2}" for i, s in enumerate(MOLECULES))]
+
+
+@pytest.mark.parametrize("fold", [1, 4])
+def test_folds_and_the_same_ones_in_a_file(fold, prepare):
+    parts = {
+        part: [i for i in range(30) if i % 5 in folds]
+        for part, folds in (
+            ("train", {(fold + n) % 5 for n in (2, 3, 4)}),
+            ("valid", {(fold + 1) % 5}),
+            ("test", {fold}),
+        )
+    }
+    flags = ("--split-column", "cv", "--fold", fold, "--label-columns", "y")
+    prepare(FOLDS, *flags, header="smiles,y,cv")
+    file = prepare.folder / "splits.json"
+    shown = {"train": parts["train"], "val": ",".join(map(str, parts["valid"])), "test": parts["test"]}
+    write_file(file, [{"train": "0-9", "val": "10-19", "test": "20-29"}, shown])
+    rows = [FOLDS[0], "", *FOLDS[1:]]  # an empty line has no number
+    columns = ("--label-columns", "y")
+    prepare(rows, "--splits-file", file, "--fold", 1, *columns, header="smiles,y,cv", out="file")
+    for part, numbers in parts.items():
+        assert [line - 2 for line, *_ in prepare.read(part)] == numbers
+        assert [line - 2 - (line > 2) for line, *_ in prepare.read(part, out="file")] == numbers
+    for named, *wrong in (
+        ("fold 5", "--split-column", "cv", "--fold", 5),
+        ("--fold 0 to 1", "--splits-file", file),
+        ("line 2 is in the part '0'", "--split-column", "cv"),
+        ("no effect", "--seed", 2),
+        ("--fold is for", "--fold", 2),
+        ("one of them", *flags[:2], "--splits-file", file),
+    ):
+        assert named in prepare.refused(FOLDS, *wrong, *columns, header="smiles,y,cv")
+    for named, split in (("row 30", {"train": [30]}), ("row 3 is in", {"train": "0-3", "test": [3]})):
+        write_file(file, split)
+        assert named in prepare.refused(FOLDS, "--splits-file", file, *columns, header="smiles,y,cv")
+
+
+def test_rows_that_a_file_does_not_name_are_left_out(prepare):
+    write_file(prepare.folder / "splits.json", {"train": "0-3,5-15", "val": "16-19", "test": []})
+    description = prepare(ROWS, "--splits-file", prepare.folder / "splits.json")
+    assert description["skipped"] == 11 and [*description["sizes"]] == ["train", "valid"]
+
+
+@pytest.mark.parametrize("how", ["random", "scaffold"])
+def test_no_test_set_and_a_test_set_alone(how, prepare):
+    sizes = prepare(ROWS, "--split", how, "--split-sizes", "0.8", "0.2", "0")["sizes"]
+    assert {part: size["molecules"] for part, size in sizes.items()} == {"train": 24, "valid": 6}
+    alone = prepare([f"{s},1" for s in MOLECULES], "--split", how, "--split-sizes", 0, 0, 1, out="alone")
+    assert [*alone["sizes"]] == ["test"] and len(prepare.read("test", out="alone")) == 30
+    assert "--split-sizes" in prepare.refused(ROWS, "--split", how, "--split-sizes", 1, 0, 1)
+
+
+def test_a_column_named_as_a_molecule_and_what_excel_and_others_write(prepare):
+    rows = [f"{i};{s};{i % 2}" for i, s in enumerate(MOLECULES)]
+    lines = ["sep=;", "id;N;label", *rows]
+    path = write_file(prepare.folder / "excel.csv", "\r\n".join(lines).encode("utf-8-sig"))
+    prepare(path, *RANDOM, "--smiles-column", "N", "--label-columns", "label")
+    assert sorted(line for line, *_ in prepare.read()) == list(range(3, 33))
+    quoted = write_file(
+        prepare.folder / "a.tsv", "smiles\tlabel\n" + "".join(f"{s}\t1\n" for s in CARBONS) + '"C\t1\n'
+    )
+    assert "begins on line 26" in prepare.refused(quoted, *RANDOM)
+
+
 def test_decimal_commas(prepare):
     german = [f"{s};{i},5" for i, s in enumerate(MOLECULES)]
     assert "--decimal ," in prepare.refused(german, *REGRESSION, header="SMILES;y")
@@ -256,6 +340,7 @@ def test_a_table_without_a_header(prepare):
 
 
 def test_an_identifier_is_pointed_at(prepare):
-    rows = [f"{1000 - 7 * i},{s},{i}.5,{i % 5}" for i, s in enumerate(MOLECULES)]
-    [remark] = prepare(rows, *REGRESSION, header="cid,smiles,y,n")["remarks"]
-    assert remark.startswith("cid has another whole number in each row")
+    """With gaps and copies too; not small numbers, nor whole values that often repeat."""
+    rows = [f"{7 * i if i != 9 else ''},{s},{i}.5,{i % 5},{i // 2},{i // 2}" for i, s in enumerate(MOLECULES)]
+    [remark] = prepare(rows, *REGRESSION, header="entry,smiles,y,n,Compound ID,weight")["remarks"]
+    assert remark.startswith("entry, Compound ID has another whole number")
