@@ -14,7 +14,6 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.finetuning.scored import ScoredTask
-from fs_plugins.models.flags import ROPE_DIMENSIONS
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 TASKS, LOSSES = (MaskedLMTask, SentencePredictionTask, ScoredTask), (MaskedLmLoss, StatesCriterion)
@@ -60,10 +59,9 @@ def read_settings(state: dict) -> DictConfig:
             f"--arch {arch!s:.200} is not supported; supported are p_roberta*, mlm_*, "
             "p_roberta_ext_denselink* and exlm_*"
         )
-    flags = {flag.name: flag.values for flag in (*model.flags, ROPE_DIMENSIONS)}
-    given = {name: groups["model"][name] for name in flags if groups["model"].get(name) is not None}
-    for name, value in given.items():
-        flags[name].checked(value, f"{name} {value!r:.200}")
+    flags = [flag for flag in model.flags if not flag.is_switch_of_training]
+    given = {flag: groups["model"].get(flag.name) for flag in flags}
+    given = {flag.name: flag.checked(value) for flag, value in given.items() if value is not None}
     settings = {"model": argparse.Namespace(_name=arch, arch=arch, **given)}
     for what, name, supported, registry in (
         ("task", task, tasks(), TASK_DATACLASS_REGISTRY),

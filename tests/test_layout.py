@@ -7,7 +7,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from fs_plugins.huggingface.code_files import CODE, write_code
+from fs_plugins.huggingface.code_files import CODE, CORE, write_code
 from tests.manual.mutate import listed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,24 +16,26 @@ SCRIPTS = ROOT / "scripts"
 LIBRARY = sorted((SCRIPTS / "lib").rglob("*.py"))
 ENTRIES = sorted(SCRIPTS.glob("*.py"))
 
-MODEL = {"models", "modules", "data", "custom_ops", "finetuning"}
-# what a module of each folder may import of the package, besides its own folder and files.py
+MODEL = {"models", "exlm", "speed", "data", "custom_ops", "finetuning"}
+# what a module of each folder may import of the package, besides its own folder and the files beside them
 ALLOWED = {
     "files.py": set(),
-    "fairseq_patches": {"models", "data"},
+    "model_outputs.py": set(),
+    "exlm": set(),
+    "speed": {"exlm"},
+    "custom_ops": {"exlm"},
+    "models": {"exlm", "speed"},
+    "fairseq_patches": {"exlm", "models", "data"},
     "checkpoint_settings.py": {"criterions", "finetuning", "models"},
     "data": set(),
-    "tasks": {"data", "modules"},
-    "finetuning": {"data", "modules"},
-    "modules": {"data"},
-    "models": {"modules", "data"},
-    "criterions": {"custom_ops", "modules"},
-    "custom_ops": set(),
+    "tasks": {"data"},
+    "finetuning": {"data"},
+    "criterions": {"custom_ops", "exlm"},
     "optim": set(),
     "checkpoint.py": {*MODEL, "checkpoint_settings", "criterions"},
     "huggingface": {*MODEL, "checkpoint", "checkpoint_settings", "criterions"},
     "inference": {*MODEL, "checkpoint", "criterions", "huggingface"},
-    "measures": {*MODEL, "checkpoint", "checkpoint_settings", "huggingface", "inference"},
+    "measures": {*MODEL, "checkpoint", "checkpoint_settings", "criterions", "huggingface", "inference"},
 }
 
 
@@ -62,27 +64,35 @@ def test_imports_run_one_way():
             continue
         seen.add(folder)
         own = {name.split(".")[1] for name in imported(path) if name.startswith("fs_plugins.")}
-        assert own <= ALLOWED[folder] | {folder, "files"}, path
+        assert own <= ALLOWED[folder] | {folder, "files", "model_outputs"}, path
         assert folder != "custom_ops" or "fairseq" not in roots(path), path
     assert seen == set(ALLOWED)
 
 
+def test_the_core_needs_torch_alone():
+    """And an export's copy of it is the same but for its imports."""
+    assert len(CORE) > 10
+    for path in CORE:
+        assert roots(path) <= {*sys.stdlib_module_names, "torch", "fs_plugins"}, path
+
+
 def test_what_is_copied_needs_torch_and_transformers_alone(tmp_path):
-    """And the compiled operator, where the package is installed."""
+    """And the compiled operator, where the package is installed; but its imports, all is as it is here."""
     modules = PACKAGE / "huggingface"
-    assert set(CODE) > {*modules.glob("configuration_*.py"), *modules.glob("modeling_*.py")} > set()
+    assert set(CODE) == {*CORE, *modules.glob("configuration_*.py"), *modules.glob("modeling_*.py")}
+    known = {*sys.stdlib_module_names, "torch", "transformers", "huggingface_hub", "fs_plugins"}
     (tmp_path / "config.json").write_text("{}")
     write_code(tmp_path)
     for path in CODE:
-        assert roots(path) <= {
-            *sys.stdlib_module_names,
-            "torch",
-            "transformers",
-            "huggingface_hub",
-            "fs_plugins",
-        }, path
-        own = re.findall(r"from fs_plugins[\w.]*", (tmp_path / path.name).read_text())
-        assert own == ["from fs_plugins.custom_ops.dag_loss"] * (path.name == "modeling_exlm.py"), path
+        assert roots(path) <= known, path
+        ours, copied = path.read_text().splitlines(), (tmp_path / path.name).read_text().splitlines()
+        differing = [pair for pair in zip(ours, copied, strict=True) if pair[0] != pair[1]]
+        for line, other in differing:
+            module = re.fullmatch(r"from fs_plugins\.(?:exlm|huggingface)\.(\w+) (import .*)", line)
+            assert other == f"from .{module[1]} {module[2]}", path
+        own = [line for line in copied if "from fs_plugins" in line]
+        op = ["        from fs_plugins.custom_ops.dag_loss import dag_loss"]
+        assert own == op * (path.name == "modeling_exlm.py"), path
 
 
 def test_scripts_import_the_library_and_not_each_other():

@@ -4,7 +4,7 @@ from fairseq.criterions import register_criterion
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from fairseq.logging import metrics
 
-from fs_plugins.modules.model_outputs import recorded_outputs, totals
+from fs_plugins.model_outputs import recorded_outputs, totals
 
 
 @register_criterion("masked_lm_accuracy", dataclass=MaskedLmConfig)

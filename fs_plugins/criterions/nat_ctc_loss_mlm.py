@@ -1,11 +1,9 @@
 """The paper's ablation without transitions (section 5.3, table 2): CTC within each expanded token."""
 
-import torch
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
-from fs_plugins.modules.marginals import ctc_targets_log_prob
 
 
 @register_criterion("nat_ctc_loss_mlm", dataclass=FairseqDataclass)
@@ -18,10 +16,6 @@ class NatCtcLossMLM(StatesCriterion):
     trains_transitions, alignment = False, "ctc"
 
     def forward(self, model, sample, reduce=True):
-        graph = self.graph(model, sample, transitions=False)
-        layout, unk = graph.layout, self.task.target_dictionary.unk()
-        words = torch.stack([layout.targets, torch.full_like(layout.targets, unk)], dim=-1)
-        own, blank = self.own_scores(graph, words).unbind(2)  # [B, M, k] each
-        is_blank = layout.targets == unk
-        log_probs = ctc_targets_log_prob(own, blank, is_blank, layout.target_lengths)
+        graph, score = self.graph(model, sample, transitions=False)
+        log_probs = graph.ctc_log_prob(self.task.target_dictionary.unk(), score)
         return self.loss_of(log_probs, graph, sample, reduce)

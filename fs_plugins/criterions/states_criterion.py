@@ -9,9 +9,9 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fs_plugins.criterions.state_use import divergences, entropy, shares
 from fs_plugins.custom_ops.dag_loss import node_posteriors
-from fs_plugins.custom_ops.match_scores import match_scores
-from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
+from fs_plugins.exlm.alignment import own_states
 
 logger = logging.getLogger(__name__)
 
@@ -39,16 +39,9 @@ class StatesCriterion(FairseqCriterion):
     alignment: str  # of states to targets: "dag", by paths through the graph, or "ctc", within each token
 
     def graph(self, model, sample, **options):
-        """Returns the model's StateGraph of the batch."""
-        graph, _ = model(**sample["net_input"], target=sample["target"], **options)
-        return graph
-
-    def own_scores(self, graph, words: Tensor) -> Tensor:
-        """Returns log-probabilities [B, M, n, k] of words [B, M, n] at the k states of their target."""
-        states = graph.node_states.unflatten(1, (words.shape[1], -1)).flatten(0, 1)  # [B * M, k, d]
-        head = graph.output_weight, graph.output_bias
-        scores = match_scores(states, *head, words.flatten(0, 1), compiled=graph.is_compiled)
-        return scores.unflatten(0, words.shape[:2])
+        """Returns the model's StateGraph of the batch, and the function that scores words."""
+        graph, extra = model(**sample["net_input"], target=sample["target"], **options)
+        return graph, extra["score"]
 
     def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):
         """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log.

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fs_plugins.custom_ops import library
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.exlm.alignment import dag_loss_reference
 
 
 def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
 from fs_plugins import files
+from fs_plugins.exlm.settings import FUNCTION
 from fs_plugins.fairseq_patches.wrapping import wrap
-from fs_plugins.models.flags import EXLM_FLAGS, FUNCTION
+from fs_plugins.models.flags import EXLM_FLAGS
 
 logger = logging.getLogger(__name__)
 PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried again, as in fairseq

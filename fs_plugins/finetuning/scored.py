@@ -8,7 +8,7 @@ from fairseq.logging import meters, metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from fs_plugins.modules.model_outputs import recorded_outputs
+from fs_plugins.model_outputs import recorded_outputs
 
 
 class ScoredTask(FairseqTask):

@@ -5,18 +5,13 @@ import os
 import re
 from pathlib import Path
 
-from fs_plugins.custom_ops import dag_reference
+from fs_plugins import exlm
 from fs_plugins.data import molecules
 from fs_plugins.files import write_json, write_text
-from fs_plugins.modules import marginals, state_expansion, transition_head
 
 HERE = Path(__file__).parent
-CODE = (
-    HERE / "configuration_exlm.py",
-    HERE / "modeling_exlm.py",
-    HERE / "modeling_exlm_layers.py",
-    *(Path(module.__file__) for module in (dag_reference, marginals, state_expansion, transition_head)),
-)
+CORE = tuple(path for path in sorted(Path(exlm.__file__).parent.glob("*.py")) if path.stem != "__init__")
+CODE = (HERE / "configuration_exlm.py", HERE / "modeling_exlm.py", HERE / "modeling_checks.py", *CORE)
 SMILES_CODE = (HERE / "tokenization_exlm.py", Path(molecules.__file__))  # of a tokenizer of canonical SMILES
 HEADS = ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
 AUTO_MAP = {

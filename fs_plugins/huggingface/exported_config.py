@@ -1,6 +1,7 @@
 """What an exported model says of itself: config.json, and the files of sentence-transformers."""
 
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
 from fairseq.tasks import TASK_REGISTRY
@@ -11,9 +12,7 @@ from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs
 from fs_plugins.huggingface.code_files import AUTO_MAP
-from fs_plugins.huggingface.tokenizer_files import SPECIAL
 from fs_plugins.huggingface.weights import SEQUENCES, TIED, Head
-from fs_plugins.models.flags import to_config
 
 logger = logging.getLogger(__name__)
 
@@ -42,19 +41,16 @@ def find_head(checkpoint: Checkpoint) -> Head | None:
 
 def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
     """Returns the content of config.json, for tensors under their names in transformers."""
-    encoder, dictionary, k = checkpoint.model.encoder, checkpoint.dictionary, checkpoint.k
-    task, samples = checkpoint.cfg.task, getattr(TASK_REGISTRY[checkpoint.task], "samples", SAMPLES)
+    dictionary, task = checkpoint.dictionary, checkpoint.cfg.task
+    samples = getattr(TASK_REGISTRY[checkpoint.task], "samples", SAMPLES)
     config = {
         "architectures": [head.architecture if head else "ExLMForMaskedLM"],
         "auto_map": AUTO_MAP,
         "model_type": "exlm",
         "dtype": "float32",
-        "vocab_size": len(dictionary),
-        **to_config(encoder.args, k is not None),
+        **asdict(checkpoint.model.encoder.settings),
         "alignment": checkpoint.alignment,
         "repeat_times": checkpoint.copies,
-        "expand_from_layer": getattr(encoder, "expand_from_layer", 0),
-        **{f"{name}_token_id": dictionary.index(token) for name, token in SPECIAL.items()},
         "tie_word_embeddings": TIED[0] not in tensors,
         "fairseq": {
             "arch": checkpoint.arch,

@@ -20,6 +20,7 @@ from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, train
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.criterions import of_states
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.exlm.settings import SIZE, Settings
 from fs_plugins.files import reading
 from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
 from fs_plugins.finetuning.scored import ScoredTask
@@ -27,12 +28,12 @@ from fs_plugins.huggingface import exported_config, weights
 from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models.architectures import ARCHITECTURES, EXLM, MLM
-from fs_plugins.models.flags import SIZE, from_config
+from fs_plugins.models.flags import from_settings
 
 logger = logging.getLogger(__name__)
 
 INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
-EPSILON = 1e-5  # of layer norms
+EPSILON = Settings.layer_norm_eps
 
 
 def open_checkpoint(
@@ -183,8 +184,6 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     for name in names:
         with reading(folder / name):
             tensors |= load_file(folder / name)
-    if "embed_tokens.weight" in tensors:  # of the encoder alone
-        tensors = {f"model.{name}": value for name, value in tensors.items()}
     return tensors
 
 
@@ -279,7 +278,7 @@ def run_flags(
         task, criterion = TASK_REGISTRY[name].settings_of(head.name, outputs, longest, copies)
         task = {"_name": name, **samples, **task}
         criterion["_name"] = TASK_REGISTRY[name].criterion
-    flags = from_config({"tie_word_embeddings": True, **config})
+    flags = from_settings({"tie_word_embeddings": True, **config})
     arch, family = str(config["fairseq"].get("arch")), EXLM if config["num_states"] else MLM
     known, _, pre_norm, _ = ARCHITECTURES.get(arch, (None,) * 4)
     if known != family or pre_norm and not flags["encoder_normalize_before"]:

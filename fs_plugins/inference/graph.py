@@ -11,8 +11,8 @@ from torch import Tensor
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
+from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.inference.decodings import GraphDecoder, Path
-from fs_plugins.models.exlm import StateGraph
 
 
 @dataclass(frozen=True)

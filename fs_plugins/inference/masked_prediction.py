@@ -19,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
-from fs_plugins.custom_ops.match_scores import match_scores
-from fs_plugins.models.exlm import ExLMModel, StateGraph
-from fs_plugins.modules.marginals import ctc_word_log_probs
+from fs_plugins.exlm.alignment import ctc_word_log_probs
+from fs_plugins.exlm.graph import StateGraph
+from fs_plugins.models.exlm import ExLMModel
+from fs_plugins.speed.match_scores import match_scores
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class MaskedPredictor:
 
     def __init__(self, model, *, copies: int = 1, ctc: bool = False):
         self.model, self.copies = model, copies
-        self.dictionary = model.encoder.dictionary
+        self.dictionary = model.dictionary
         expands = isinstance(model, ExLMModel)
         self.k = model.encoder.k if expands else 1
         self.expansion = self.k * copies  # most tokens that the model makes of one

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.vocabulary import Vocabulary
+from fs_plugins.exlm.settings import Values
 from fs_plugins.files import atomic, check_absent
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import SEED, load_samples
 from fs_plugins.measures.molecule_filling import FILLINGS, filling
-from fs_plugins.models.flags import Values
 
 # name -> its function, and the number of samples by default
 MEASURES = {

@@ -12,13 +12,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.criterions.state_use import entropy
 from fs_plugins.custom_ops.dag_loss import node_posteriors
-from fs_plugins.custom_ops.match_scores import match_scores
 from fs_plugins.data.datasets import corrupted_tokens
 from fs_plugins.data.length_order import batches_by_length
+from fs_plugins.exlm.alignment import own_states
 from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED
 from fs_plugins.measures.means import ClusteredMean
-from fs_plugins.modules.state_use import entropy, own_states
+from fs_plugins.speed.match_scores import match_scores
 
 NODES = 256  # whose predictions are alive at a time
 
@@ -99,7 +100,7 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
 def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
     """Returns the entropy in bits [B, T] of the tokens of a (Repeated) MLM, the mean over their k copies,
     given the input [B, k T] and ``wanted`` [B, T], the tokens whose copies are all masked; elsewhere 0."""
-    features, _ = model.encoder(tokens, features_only=True)  # [B, k T, d]
+    features = model.features(tokens)  # [B, k T, d]
     copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
     dtype = torch.promote_types(features.dtype, torch.float32)
     parts = head.transform(features[copies]).split(NODES)

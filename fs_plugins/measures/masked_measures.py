@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from fs_plugins.criterions.state_use import divergences, entropy, shares
+from fs_plugins.exlm.alignment import own_states
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
-from fs_plugins.modules.state_use import divergences, entropy, own_states, shares
 
 SECOND = 0.1  # what a second state has to have
 

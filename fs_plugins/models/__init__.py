@@ -1,3 +1,3 @@
 """Models and their architectures; importing this registers them with fairseq."""
 
-from fs_plugins.models import architectures, exlm, exlm_lattice, mlm
+from fs_plugins.models import architectures, exlm, mlm

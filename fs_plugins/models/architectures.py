@@ -5,8 +5,8 @@ from functools import partial
 from fairseq.models import register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
-from fs_plugins.models import exlm_lattice, mlm  # noqa: F401  (registers the models of the names below)
-from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, ROPE_DIMENSIONS, defaults_of, set_defaults
+from fs_plugins.models import exlm, mlm  # noqa: F401  (registers the models of the names below)
+from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, defaults_of, set_defaults
 
 # encoder layers, hidden size, feed-forward size, attention heads
 BASE = (12, 768, 3072, 12)
@@ -47,7 +47,7 @@ def complete(architecture: tuple, args) -> None:
         set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
     length, copies = (getattr(args, name, None) for name in ("tokens_per_sample", "repeat_times"))
     set_defaults(args, max_positions=(length or 512) * (copies or 1))
-    set_defaults(args, **defaults_of((*MLM_FLAGS, ROPE_DIMENSIONS)))
+    set_defaults(args, **defaults_of(MLM_FLAGS))
     roberta_defaults(args)  # what fairseq's heads read besides
 
 

@@ -39,29 +39,24 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     """
     args, T = arguments(words), T.astype(np.float64)  # products overflow the int32 of fairseq's sizes
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
-    layers = len(model.encoder.sentence_encoder.layers)
-    k, first = getattr(model.encoder, "k", 1), getattr(model.encoder, "expand_from_layer", 0)
-    same = getattr(model.encoder, "same_features", 1)  # nodes
-    exlm, copies = hasattr(model.encoder, "k"), args.repeat_times
+    encoder, layers = model.encoder, len(model.encoder.sentence_encoder.layers)
+    k, first = getattr(encoder, "k", 1), getattr(encoder, "first", 0)
+    alike = k if getattr(encoder, "is_late", False) else 1  # states of a token that are computed as one
+    exlm, copies = hasattr(encoder, "k"), args.repeat_times
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # where the vocabulary is computed
-    products = outputs / same * d * d + outputs * d * V
-    if same > 1 and model.encoder.state_embedding is not None:
+    products = outputs / alike * d * d + outputs * d * V
+    if alike > 1:
         products = products + outputs * d  # of tokens and the states' vectors, for the layer norm
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
     if exlm and transitions:
-        linears = model.encoder.query_linear, model.encoder.key_linear, model.encoder.gate_linear
-        if model.encoder.state_graph == "lattice":
-            parts, pairs = model.encoder.links_feature.count("feature"), (targets - 1) * k * k
-            paths = pairs * k
-        else:
-            parts, pairs = len(model.encoder.links_feature), outputs**2 / 2
-            paths = targets * pairs
+        linears = encoder.query_linear, encoder.key_linear, encoder.gate_linear
+        parts = encoder.links_features.count("feature") if alike > 1 else len(encoder.links_features)
         heads = parts * d * sum(linear.out_features for linear in linears)
-        products = products + outputs / same * heads + pairs * d + paths
+        products = products + outputs / alike * heads + encoder.kind.multiplications(targets, k, d)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Cost(parameters, tokens, float(np.mean(3 * 2 * products)))
 

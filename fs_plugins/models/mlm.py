@@ -1,100 +1,97 @@
-"""The vanilla masked language model of the paper: RoBERTa's heads on an encoder with rotary positions."""
+"""The vanilla masked language model of the paper for fairseq, with the heads of fairseq's RoBERTa."""
 
 import logging
 from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
-from fairseq.models import register_model
-from fairseq.models.roberta.model import RobertaEncoder, RobertaLMHead, RobertaModel
+from fairseq.models import BaseFairseqModel, register_model
+from fairseq.models.roberta.model import RobertaModel
+from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.models.flags import MLM_FLAGS, add_flags
-from fs_plugins.modules.compilation import MULTIPLE
-from fs_plugins.modules.encoder import RotaryEncoder
+from fs_plugins.exlm.extended import make_model
+from fs_plugins.exlm.model import MLM
+from fs_plugins.exlm.settings import Settings
+from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
+from fs_plugins.speed import accelerate
+from fs_plugins.speed.compilation import MULTIPLE, compile_parts
 
 logger = logging.getLogger(__name__)
-
-
-class LMHead(RobertaLMHead):
-    """RoBERTa's LM head in two steps, so that the step to the vocabulary can be taken in bounded memory."""
-
-    def transform(self, features: Tensor) -> Tensor:
-        """Returns what the output matrix is applied to, [..., d]: dense, activation, layer norm."""
-        return self.after_dense(self.dense(features))
-
-    def after_dense(self, x: Tensor) -> Tensor:
-        return self.layer_norm(self.activation_fn(x))
-
-
-class RotaryRobertaEncoder(RobertaEncoder):
-    """Embedding, rotary encoder and LM head; the layout of the checkpoint is RoBERTa's."""
-
-    def build_encoder(self, args, dictionary, embed_tokens: nn.Embedding) -> RotaryEncoder:
-        return RotaryEncoder(args, embed_tokens)
-
-    def build_lm_head(self, embed_dim, output_dim, activation_fn, weight) -> LMHead:
-        return LMHead(embed_dim, output_dim, activation_fn, weight)
-
-    def forward(
-        self,
-        src_tokens: Tensor,
-        features_only: bool = False,
-        masked_tokens: Tensor | None = None,
-        only_first: bool = False,
-        **unused,
-    ):
-        """Returns logits [B, T, V] (with ``masked_tokens`` [masked, V]) or features [B, T, d] (with
-        ``only_first`` [B, 1, d], the first token's), and an empty dict."""
-        T, pad = src_tokens.shape[1], self.dictionary.pad()
-        if self.sentence_encoder.is_compiled:
-            src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=pad)
-        non_padding_mask = src_tokens.ne(pad)
-        query_positions = src_tokens.new_zeros(len(src_tokens), 1) if only_first else None
-        coordinates = self.token_coordinates(src_tokens)
-        x = self.sentence_encoder(src_tokens, coordinates, non_padding_mask, query_positions)[:, :T]
-        return x if features_only else self.lm_head(x, masked_tokens), {}
-
-    def token_coordinates(self, tokens: Tensor) -> Tensor:
-        """Returns [B, T, rope_dimensions] int64 of tokens without states: index in the sentence, copy 0."""
-        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
-        return torch.stack([index, torch.zeros_like(index)][: self.args.rope_dimensions], dim=-1)
+VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # which the authors' checkpoints hold besides
 
 
 @register_model("p_roberta")
 class RotaryRobertaModel(RobertaModel):
-    """``--arch p_roberta*``, ``mlm_*``: trained with fairseq's ``masked_lm`` criterion."""
+    """``--arch p_roberta*``, ``mlm_*``: trained with fairseq's ``masked_lm`` criterion.
+
+    ``encoder`` is the model of exlm/, whose parameters have the authors' names, with the dictionary.
+    """
 
     flags = MLM_FLAGS
 
-    def __init__(self, args, encoder):
-        super().__init__(args, encoder)
-        embedding = encoder.sentence_encoder.embed_tokens
-        nn.init.normal_(embedding.weight, std=args.embedding_init_std)
+    def __init__(self, args, encoder: MLM, dictionary):
+        BaseFairseqModel.__init__(self)  # not RobertaModel's, whose encoder is another class
+        self.args, self.encoder, self.dictionary = args, encoder, dictionary
+        self.classification_heads, self.token_heads = nn.ModuleDict(), nn.ModuleDict()
+        self.initialise()
+        accelerate(encoder)
+        layers, whole = encoder.sentence_encoder.layers, args.cuda_graph
+        encoder.sentence_encoder.gradient_checkpointing = args.checkpoint_activations
+        parts = [encoder.sentence_encoder] if whole else layers
+        self.is_compiled = (args.compile or whole) and compile_parts(parts, whole)
+        encoder.sentence_encoder.register_state_dict_post_hook(add_authors_buffers)
+
+    def initialise(self) -> None:
+        """Draws the initial weights."""
+        self.apply(init_bert_params)
+        embedding = self.encoder.sentence_encoder.embed_tokens
+        nn.init.normal_(embedding.weight, std=self.args.embedding_init_std)
         nn.init.zeros_(embedding.weight[embedding.padding_idx])
-        self.token_heads = nn.ModuleDict()
 
     def forward(
         self,
         src_tokens: Tensor,
+        src_lengths: Tensor | None = None,  # this and src_id are of fairseq's batches, and not read
+        src_id: Tensor | None = None,
         features_only: bool = False,
+        only_first: bool = False,
         classification_head_name: str | None = None,
         token_head_name: str | None = None,
-        **kwargs,
+        **options,
     ):
-        """Returns what the encoder does; with ``classification_head_name`` the scores [B, outputs] that this
-        head gives each sentence, with ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
+        """Returns what :meth:`predict` does, or with ``features_only`` :meth:`states`; with
+        ``classification_head_name`` the scores [B, outputs] that this head gives each sentence, with
+        ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
         if token_head_name is not None:
-            features, extra = self.token_features(src_tokens, **kwargs)
-            return self.token_heads[token_head_name](features), extra
+            return self.token_heads[token_head_name](self.features(src_tokens)), {}
         if classification_head_name is not None:  # which reads the first token alone
-            features, extra = self.encoder(src_tokens, features_only=True, only_first=True, **kwargs)
-            return self.classification_heads[classification_head_name](features), extra
-        return self.encoder(src_tokens, features_only, **kwargs)
+            first = self.features(src_tokens, only_first=True)
+            return self.classification_heads[classification_head_name](first), {}
+        if features_only:
+            return self.states(src_tokens, only_first)
+        with named_by_option():
+            return self.predict(src_tokens, **options)
 
-    def token_features(self, src_tokens: Tensor, **kwargs):
-        """Returns features [B, T, d] of the tokens, whatever the encoder makes of these; and a dict."""
-        return self.encoder(src_tokens, features_only=True, **kwargs)
+    def predict(self, src_tokens: Tensor, masked_tokens: Tensor | None = None):
+        """Returns logits [B, T, V] (with ``masked_tokens`` [masked, V]), and an empty dict."""
+        x = self.features(src_tokens)
+        return self.encoder.lm_head(x if masked_tokens is None else x[masked_tokens]), {}
+
+    def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
+        """Returns features [B, T, d] of the tokens, or with ``only_first`` [B, 1, d] of the first one."""
+        T = src_tokens.shape[1]
+        if self.is_compiled:
+            src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=self.dictionary.pad())
+        return self.encoder.features(src_tokens, only_first)[:, :T]
+
+    def states(self, src_tokens: Tensor, only_first: bool = False):
+        """Returns features of all that the encoder sees, here [B, T, d], with ``only_first`` of the first;
+        and a dict."""
+        return self.features(src_tokens, only_first), {}
+
+    def max_positions(self) -> int:
+        return self.args.max_positions
 
     def register_token_head(self, name: str, outputs: int) -> None:
         """Adds a head that gives each token ``outputs`` scores: one linear layer, as BERT's for SQuAD, after
@@ -114,24 +111,26 @@ class RotaryRobertaModel(RobertaModel):
     def build_model(cls, args, task):
         """Builds a model from fairseq's arguments. Raises ValueError for combinations that cannot train,
         naming the flag and what would be right."""
-        cls.check(args)
-        return cls(args, cls.choose_encoder(args)(args, task.source_dictionary))
-
-    @classmethod
-    def choose_encoder(cls, args) -> type[RotaryRobertaEncoder]:
-        """Returns the class of the encoder of a model with these flags."""
-        return RotaryRobertaEncoder
-
-    @classmethod
-    def check(cls, args) -> None:
-        """Raises a ValueError for flags that do not go together."""
+        d = task.source_dictionary
+        ids = {"bos": d.bos(), "pad": d.pad(), "eos": d.eos(), "unk": d.unk(), "mask": d.index("<mask>")}
+        settings = Settings(
+            vocab_size=len(d),
+            **{f"{name}_token_id": index for name, index in ids.items()},
+            **to_settings(args, cls.flags),
+        )
+        with named_by_option():
+            settings.validate_together()
+        return cls(args, make_model(settings), d)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides fairseq's changes: token heads that only the checkpoint has are registered with
         --load-checkpoint-heads, else left out, with a warning; those that only this model has stay as they
-        were initialised."""
+        were initialised. The authors' buffers are computed here."""
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}." if name else ""
+        encoder = f"{prefix}encoder.sentence_encoder."
+        for key in [key for key in state_dict if key == encoder + VERSION or key.endswith(FREQUENCIES)]:
+            del state_dict[key]
         if getattr(self.args, "load_checkpoint_heads", False):
             start, end = f"{prefix}token_heads.", ".out_proj.weight"
             for key in [key for key in state_dict if key.startswith(start) and key.endswith(end)]:
@@ -144,3 +143,10 @@ class RotaryRobertaModel(RobertaModel):
             del state_dict[key]
         for key, value in own.items():
             state_dict.setdefault(key, value)
+
+
+def add_authors_buffers(encoder: nn.Module, state: dict, prefix: str, metadata) -> None:
+    """Adds to an encoder's state what the authors' checkpoints hold besides parameters."""
+    state[prefix + VERSION] = torch.tensor([3.0], device=encoder.embed_tokens.weight.device)
+    for i in range(len(encoder.layers)):
+        state[f"{prefix}layers.{i}.{FREQUENCIES}"] = encoder.rotary.inv_freq

@@ -8,7 +8,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.data.datasets import RepeatTokensDataset, VariedMaskingDataset, corrupted_tokens
-from fs_plugins.modules.model_outputs import totals
+from fs_plugins.model_outputs import totals
 
 
 @dataclass

@@ -24,7 +24,7 @@ from torch.utils.benchmark import Timer
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.exlm.alignment import dag_loss_reference
 
 IMPLEMENTATIONS = {"compiled": dag_loss, "reference": dag_loss_reference}
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "float16", "bfloat16")}

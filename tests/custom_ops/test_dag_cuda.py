@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fs_plugins.custom_ops.dag_loss import dag_loss
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.exlm.alignment import dag_loss_reference
 from tests import oracles
 from tests.custom_ops.test_dag_loss import gradients
 

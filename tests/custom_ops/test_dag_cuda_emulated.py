@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.exlm.alignment import dag_loss_reference
 from tests import cuda_emulation, oracles
 from tests.custom_ops import test_dag_loss as cases
 from tests.custom_ops.test_dag_loss import gradients, lengths, peaked_graph

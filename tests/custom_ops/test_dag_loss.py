@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fs_plugins.custom_ops.dag_loss import dag_loss
-from fs_plugins.custom_ops.dag_reference import dag_loss_reference
+from fs_plugins.exlm.alignment import dag_loss_reference
 from tests import oracles
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.finetuning.outputs import PropertyInfo
-from fs_plugins.huggingface import model_card
+from fs_plugins.huggingface import model_card, weights
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
@@ -78,7 +78,7 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     loss = F.cross_entropy(expected, torch.tensor([0, 1]))
     torch.testing.assert_close(output.loss, loss, rtol=0, atol=1e-5)
     names = set(load_file(folder / "model.safetensors"))
-    assert not any(name.startswith(("lm_head.", "graph.")) for name in names)
+    assert not any(name.startswith(("encoder.lm_head.", *weights.TRANSITIONS)) for name in names)
     assert "entailment, not_entailment" in (folder / "README.md").read_text()
 
 
@@ -165,7 +165,7 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, 
     for path, folder, named in (
         (checkpoints["mlm"], folders["exlm"], str(folders["exlm"])),
         (two, tmp_path / "export", r"\['a', 'b'\]"),
-        (large, tmp_path / "export", "lm_head.decoder.bias"),
+        (large, tmp_path / "export", "encoder.lm_head.bias"),
     ):
         with pytest.raises((ValueError, FileExistsError), match=named):
             export(path, folder, data=corpus, half=True)

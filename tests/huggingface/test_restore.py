@@ -10,6 +10,7 @@ import safetensors.torch
 import torch
 
 from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.huggingface import weights
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import open_checkpoint, restore, save
 from fs_plugins.inference import load as load_model
@@ -19,11 +20,11 @@ from tests.support import builders
 from tests.support.builders import KINDS, WORDS
 
 NOT_HELD = ("encoder.lm_head.", "encoder.link_positional.", "encoder.query_", "encoder.key_", "encoder.gate_")
-LACKING = {  # a weight of each part, here and there
-    "model.layers.1.fc2.bias": "sentence_encoder.layers.1.fc2.bias",
-    "lm_head.dense.bias": "lm_head.dense.bias",
-    "graph.key_linear.weight": "key_linear.weight",
-}
+LACKING = (
+    "encoder.sentence_encoder.layers.1.fc2.bias",
+    "encoder.lm_head.dense.bias",
+    "encoder.key_linear.weight",
+)
 RESETS = ["--reset-optimizer", "--reset-dataloader", "--reset-meters", "--reset-lr-scheduler"]
 
 
@@ -48,7 +49,7 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path, caplog):
     for name in ("task", "criterion", "arch", "copies", "has_transitions"):
         assert getattr(after, name) == getattr(before, name)
     assert (tmp_path / "dict.txt").read_text().split()[::2] == list(before.dictionary.symbols[4:-1])
-    was, now = (vars(loaded.model.encoder.args) for loaded in (before, after))
+    was, now = (vars(loaded.model.args) for loaded in (before, after))
     assert {name for name, value in was.items() if now.get(name) != value} <= {"seed"}
 
 
@@ -96,7 +97,7 @@ def test_settings_that_were_changed_in_transformers(folders, load, tmp_path):
         options = {"norm_first": False, "ignore_mismatched_sizes": True}
         for name, part in (("AutoModelForMaskedLM", options), ("AutoTokenizer", {})):
             load(name, folders[kind], **part).save_pretrained(tmp_path / kind)
-        features, _ = restore(tmp_path / kind).model.token_features(TOKENS)
+        features = restore(tmp_path / kind).model.features(TOKENS)
         expected = load("AutoModel", tmp_path / kind).eval()(TOKENS).last_hidden_state
         torch.testing.assert_close(features[TOKENS != 1], expected[TOKENS != 1], rtol=0, atol=1e-5)
     config = json.loads((tmp_path / "mlm" / "config.json").read_text())
@@ -142,14 +143,14 @@ def test_weights_that_are_not_those_of_an_exlm(folders, refused, tmp_path):
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     integers = torch.zeros(48, dtype=torch.int8)
     for named, content in (
-        *((f"lacks encoder.{ours}", {**tensors, theirs: None}) for theirs, ours in LACKING.items()),
+        *((f"lacks {name}", {**tensors, name: None}) for name in LACKING),
         ("the model itself", {f"_orig_mod.{key}": tensor for key, tensor in tensors.items()}),
-        ("lm_head.dense.bias is of torch.int8", {**tensors, "lm_head.dense.bias": integers}),
+        ("lm_head.dense.bias is of torch.int8", {**tensors, "encoder.lm_head.dense.bias": integers}),
     ):
         content = {name: tensor for name, tensor in content.items() if tensor is not None}
         safetensors.torch.save_file(content, folder / "model.safetensors")
         assert named in refused(import_huggingface.main, folder, tmp_path / "x.pt")
-    part = {name: tensor for name, tensor in tensors.items() if not name.startswith("graph.")}
+    part = {name: tensor for name, tensor in tensors.items() if not name.startswith(weights.TRANSITIONS)}
     safetensors.torch.save_file(part, folder / "model.safetensors")
     with pytest.raises(ValueError, match="does not hold encoder.query_linear"):
         load_model(folder).fill("this is <mask>")
@@ -168,9 +169,9 @@ def test_the_encoder_alone_whole_and_in_parts(load, folders, tmp_path):
     for whole in (False, True):
         if whole:
             content = safetensors.torch.load_file(folders["exlm"] / "model.safetensors")
-            content["model.norm.bias"] += 1
+            content["encoder.sentence_encoder.emb_layer_norm_after.bias"] += 1
             safetensors.torch.save_file(content, folder / "model.safetensors", {"format": "pt"})
-        features, _ = restore(folder).model.token_features(TOKENS)
+        features = restore(folder).model.features(TOKENS)
         expected = load("AutoModel", folder).eval()(TOKENS).last_hidden_state
         torch.testing.assert_close(features[is_token], expected[is_token], rtol=0, atol=1e-5)
 

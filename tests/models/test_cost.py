@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from lib.command_line import Flags
@@ -10,8 +9,9 @@ from lib.files import CONFIGS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from fs_plugins.exlm.encoder import gather_tokens
+from fs_plugins.exlm.extended import DISTANCES
 from fs_plugins.models.cost import arguments, cost_of
-from fs_plugins.modules.state_expansion import DISTANCES, gather_tokens
 from tests.support import builders
 
 SMALL = "--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
@@ -28,7 +28,7 @@ def counted(model, symbols, criterion: str, sample: dict) -> int:
         return y if wanted is None else gather_tokens(y, wanted)
 
     layer.forward = at_all_tokens
-    with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), counter:
+    with sdpa_kernel(SDPBackend.MATH), counter:
         if criterion.startswith("nat"):
             CRITERION_REGISTRY[criterion](builders.task(symbols))(model, sample)
         else:
@@ -36,7 +36,7 @@ def counted(model, symbols, criterion: str, sample: dict) -> int:
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize("more", ["", "--ext-state-num 3 --links-feature feature --untie-weights-roberta"])
+@pytest.mark.parametrize("more", ["", "--ext-state-num 2 --links-feature feature --untie-weights-roberta"])
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_cost_of_every_model(path, more):
     flags = Flags.read(path) | Flags.of(f"{SMALL} --max-positions 128 {more}")

@@ -50,7 +50,7 @@ def test_an_exlm_starts_from_an_mlm(extended, caplog):
     ("flags", "named"),
     [
         ({"max_transition_length": 6}, "--max-transition-length 6 .* 7"),
-        ({"state_graph": "local", "max_transition_length": 9}, "--max-transition-length 9"),
+        ({"state_graph": "lattice", "max_transition_length": 9}, "--max-transition-length 9"),
         ({"repeat_times": 2}, "--repeat-times 2"),
         ({"expand_from_layer": -2}, "--expand-from-layer -2"),
         ({"expand_from_layer": 3}, "--expand-from-layer 3.* 2"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fs_plugins.modules.transition_head import STATE_GRAPHS, edge_mask
+from fs_plugins.exlm.graphs import GRAPHS
 from tests import oracles
 from tests.support import builders
 
@@ -21,21 +21,20 @@ def has_edge(graph: str, k: int, v: int, u: int) -> bool:
     """By its definition."""
     return {
         "dag": v < u,
-        "local": 1 <= u - v <= 2 * k - 1,
         "sparse": v < u and v // k != u // k,
         "lattice": v // k + 1 == u // k,
     }[graph]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("graph", STATE_GRAPHS)
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_edges_are_those_of_the_definition(graph, k):
     lengths, L = torch.tensor([4 * k, 2 * k]), 4 * k
-    mask = edge_mask(lengths, L, k, graph)
+    mask = GRAPHS[graph].edges(lengths, L, k)
     for b, v, u in itertools.product(range(2), range(L), range(L)):
         assert mask[b, v, u] == (has_edge(graph, k, v, u) and u < lengths[b]), (b, v, u)
-    shorter = edge_mask(lengths, L, k, graph, max_length=2 * k - 1)
-    assert torch.equal(shorter, mask & edge_mask(lengths, L, k, "local"))
+    shorter, node = GRAPHS[graph].edges(lengths, L, k, max_length=2 * k - 1), torch.arange(L)
+    assert torch.equal(shorter, mask & (node - node[:, None] < 2 * k))
 
 
 @pytest.mark.parametrize("feature", ["feature", "feature:distance"])
@@ -61,7 +60,7 @@ def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
         before, after = ([bisect.bisect(least, gap) - 1 for gap in side] for side in ([1, *gaps], [*gaps, 1]))
         nodes = torch.cat([nodes, (table[before] + table[16:][after]).repeat_interleave(3, 0)], 1)
     queries, keys = (
-        layer(nodes).unflatten(-1, (encoder.args.encoder_attention_heads, -1)).transpose(0, 1)
+        layer(nodes).unflatten(-1, (model.args.encoder_attention_heads, -1)).transpose(0, 1)
         for layer in (encoder.query_linear, encoder.key_linear)
     )
     gates = encoder.gate_linear(nodes).softmax(-1).t()
@@ -73,7 +72,7 @@ def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
 
 @pytest.mark.parametrize("J", [0, 1, -1])
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("graph", STATE_GRAPHS)
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_loss_with_state_embeddings_equals_enumeration_of_all_paths(graph, k, J):
     flags = {"ext_state_num": k, "state_graph": graph, "expand_from_layer": J}
     model = builders.exlm(WORDS, **flags, state_embedding_scale=20.0).double()

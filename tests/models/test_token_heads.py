@@ -17,7 +17,7 @@ def make(arch, **options):
 def test_pooler_dropout_stands_before_the_head():
     model = make("exlm_base", pooler_dropout=0.4).train()  # the encoder has no dropout
     tokens = torch.tensor([[0, 5, 6, 7, 2, 2, 8, 9, 2]])
-    features, _ = model.token_features(tokens)
+    features = model.features(tokens)
     torch.manual_seed(3)
     expected = model.token_heads["span"].out_proj(F.dropout(features, 0.4))
     torch.manual_seed(3)

@@ -36,7 +36,12 @@ _SPARSE = {"ext_state_num": 2, "state_graph": "sparse", "max_transition_length":
 _SPARSE |= {"links_feature": "feature", "expand_from_layer": 1, "untie_weights_roberta": True}
 _LATTICE = {"ext_state_num": 3, "state_graph": "lattice", "expand_from_layer": 2}
 _LATTICE |= {"state_embedding_scale": 1.0, "links_feature": "feature:distance"}
-_LOCAL = {"ext_state_num": 4, "links_feature": "position", "state_graph": "local", "activation_fn": "relu"}
+_LOCAL = {
+    "ext_state_num": 4,
+    "links_feature": "position",
+    "max_transition_length": 7,
+    "activation_fn": "relu",
+}
 # kinds of pre-trained models: name -> arch, criterion, flags
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),

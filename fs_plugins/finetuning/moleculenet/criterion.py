@@ -9,7 +9,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
-from fs_plugins.modules.model_outputs import totals
+from fs_plugins.model_outputs import totals
 
 
 @dataclass

@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
 
 from fs_plugins.finetuning.squad.windows import NO_LABEL
-from fs_plugins.modules.model_outputs import totals
+from fs_plugins.model_outputs import totals
 
 
 @register_criterion("squad2", dataclass=FairseqDataclass)

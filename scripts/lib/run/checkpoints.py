@@ -9,8 +9,8 @@ from omegaconf import DictConfig
 
 from fs_plugins import checkpoint
 from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.exlm.settings import TRAINING
 from fs_plugins.huggingface import restore
-from fs_plugins.models.flags import TRAINING
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 

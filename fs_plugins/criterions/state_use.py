@@ -1,0 +1,39 @@
+"""Whether the k states of a mask are used: how probability is spread over them, and how they differ."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def shares(own: Tensor) -> Tensor:
+    """Returns the probabilities [..., k] of a target's own states such that they sum to 1: q."""
+    return own / own.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
+def entropy(probs: Tensor) -> Tensor:
+    """Returns H[probs] [...] of [..., n] in bits: for q, from 0 (one state does it all) to log2 k."""
+    return torch.special.entr(probs).sum(-1) / math.log(2)
+
+
+def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -> Tensor:
+    """Computes the Jensen-Shannon divergence [B, M] in bits of the tokens that a masked target's states
+    predict, weighted by q; 0 of other targets. Logits are those of a sentence at a time.
+
+    H[sum over c of q(c) P_c] - sum over c of q(c) H[P_c]: what the state tells about the token. 0 where the
+    states agree or one does it all; at most H[q].
+
+    Args:
+        q: [B, M, k].
+        masked: [B, M] bool.
+        log_probs: of sentence b [L of it, V], log-probabilities of the vocabulary at its nodes.
+    """
+    result = torch.zeros_like(q[..., 0])
+    for b, wanted in enumerate(masked):
+        targets = wanted.nonzero()[:, 0]
+        probs = log_probs(b).unflatten(0, (-1, q.shape[-1]))[targets].exp()  # [masked, k, V]
+        own = q[b, targets]
+        mixed = (own[..., None] * probs).sum(1)
+        result[b, targets] = entropy(mixed) - (own * entropy(probs)).sum(1)
+    return result

@@ -1,0 +1,7 @@
+"""The method, and the MLM beside it, in PyTorch alone; an export copies these files.
+
+To be read as section 4 of the paper: ``settings`` (what may be set), ``rotary`` and ``encoder``,
+``expansion`` (masked tokens to k states, section 4.2), ``transitions`` (the equation of E), ``alignment``
+(section 4.3), ``graph`` and ``graphs`` (graphs of states by name), ``model``. Not in the paper are
+``lattice`` and ``extended``.
+"""

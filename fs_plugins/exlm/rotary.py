@@ -1,0 +1,49 @@
+"""Rotary position embedding in one or more dimensions (ExLM, section 4.2)."""
+
+import torch
+from torch import Tensor, nn
+
+
+class RotaryEmbedding(nn.Module):
+    """Rotates one part of each head by each of a token's coordinates: in 2D RoPE the first half of the head
+    by the first coordinate, the second half by the second.
+
+    Within a part of size h = head_dim / dimensions, dimension j is paired with j + h/2 and turned by
+    coordinate * 10000^(-2j/h). ``inv_freq`` [h / 2] stays float32 when the model becomes half. A head_dim has
+    to be a multiple of 2 * dimensions.
+    """
+
+    def __init__(self, head_dim: int, dimensions: int = 2):
+        super().__init__()
+        self.apart = head_dim // dimensions // 2
+        self.register_buffer("inv_freq", self.frequencies(), persistent=False)
+
+    def frequencies(self) -> Tensor:
+        return (
+            10000.0 ** (torch.arange(self.apart, dtype=torch.float64, device="cpu") / -self.apart)
+        ).float()
+
+    def _apply(self, fn, recurse=True):
+        exact = self.inv_freq
+        super()._apply(fn, recurse)
+        self.inv_freq = exact.to(self.inv_freq.device)  # angles in half precision would be off by whole steps
+        return self
+
+    def forward(self, coordinates: Tensor, heads: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, int]:
+        """Computes the rotation of tokens at ``coordinates``, [B, N, dimensions] integer.
+
+        Returns:
+            Cosines and sines [B, N, heads * head_dim] of ``dtype``, these with a minus for the first of each
+            pair; and how far apart the two of a pair are. For :func:`rotate`.
+        """
+        angles = coordinates[..., None].float() * self.inv_freq  # [B, N, dimensions, h / 2]
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        tables = (torch.stack(pair, -2).flatten(-3) for pair in ((cos, cos), (-sin, sin)))
+        return *(table.repeat(1, 1, heads) for table in tables), self.apart
+
+
+def rotate(x: Tensor, rotation: tuple[Tensor, Tensor, int]) -> Tensor:
+    """Returns x [B, N, d], the queries or keys of all heads, turned by a rotation of ``RotaryEmbedding``."""
+    cos, sin, half = rotation
+    swapped = x.unflatten(-1, (-1, 2, half)).roll(1, -2).flatten(-3)
+    return (x * cos).addcmul_(swapped, sin)

@@ -1,1 +1,0 @@
-"""Layers of the encoders; independent of tasks and criteria."""

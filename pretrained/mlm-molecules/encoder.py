@@ -1,0 +1,166 @@
+"""The transformer encoder that ExLM and the vanilla MLM share."""
+
+import math
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from .rotary import RotaryEmbedding, rotate
+
+ACTIVATIONS = {  # by fairseq's names
+    "gelu": F.gelu,
+    "gelu_accurate": partial(F.gelu, approximate="tanh"),
+    "gelu_fast": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "linear": nn.Identity(),
+}
+
+
+def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
+    """Returns x [B, N, ...] at the indices rows [B, R] int64, [B, R, ...]."""
+    first = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1]
+    return x.flatten(0, 1).index_select(0, (first + rows).flatten()).unflatten(0, rows.shape)
+
+
+def attention_bias(is_token: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Returns [B, 1, 1, N], 0 at keys that may be attended to and -inf at padding; None for None."""
+    if is_token is None:
+        return None
+    B, N = is_token.shape
+    # Rows at multiples of 16 bytes: for others the fused kernels for CUDA make a copy, in each layer.
+    bias = torch.full((B, -(-N // 8) * 8), -math.inf, dtype=dtype, device=is_token.device)[:, :N]
+    return bias.masked_fill(is_token, 0.0)[:, None, None]
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention whose queries and keys are rotated; scaled by head_dim^-0.5."""
+
+    def __init__(self, settings):
+        super().__init__()
+        d = settings.hidden_size
+        self.heads = settings.num_attention_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
+        self.dropout = nn.Dropout(settings.attention_probs_dropout_prob)
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor, int],
+        bias: Tensor | None,
+        queries: Tensor | None = None,
+    ) -> Tensor:
+        """Maps x [B, N, d] to [B, N, d], or [B, R, d] with ``queries``.
+
+        Args:
+            rotation: of ``RotaryEmbedding``.
+            bias: [B, 1, 1, N] from :func:`attention_bias`; None if all keys may be attended to.
+            queries: [B, R] int64, the tokens whose output is wanted; None for all.
+        """
+        k, v = rotate(self.k_proj(x), rotation), self.v_proj(x)
+        if queries is not None:
+            cos, sin, half = rotation
+            x, cos, sin = (gather_tokens(t, queries) for t in (x, cos, sin))
+            rotation = cos, sin, half
+        q = rotate(self.q_proj(x), rotation)
+        by_head = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
+        return self.out_proj(self.attend(*by_head, bias).transpose(1, 2).flatten(2))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+        """Returns [B, H, R, head_dim] of queries [B, H, R, head_dim], keys and values [B, H, N, head_dim]."""
+        rate = self.dropout.p if self.training else 0.0
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=rate)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward network, each with a residual connection; pre-norm or post-norm."""
+
+    def __init__(self, settings):
+        super().__init__()
+        d, ffn, eps = settings.hidden_size, settings.intermediate_size, settings.layer_norm_eps
+        self.norm_first = settings.norm_first
+        self.activation = ACTIVATIONS[settings.hidden_act]
+        self.self_attn = Attention(settings)
+        self.self_attn_layer_norm = nn.LayerNorm(d, eps)
+        self.fc1, self.fc2 = nn.Linear(d, ffn), nn.Linear(ffn, d)
+        self.final_layer_norm = nn.LayerNorm(d, eps)
+        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
+        self.activation_dropout = nn.Dropout(settings.activation_dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: tuple[Tensor, Tensor, int],
+        bias: Tensor | None,
+        queries: Tensor | None = None,
+    ) -> Tensor:
+        """Maps x [B, N, d] to [B, N, d], or with ``queries`` [B, R] to only these tokens' output, [B, R, d];
+        see :class:`Attention` for the arguments."""
+        kept = x if queries is None else gather_tokens(x, queries)
+        if self.norm_first:
+            x = kept + self.dropout(self.self_attn(self.self_attn_layer_norm(x), rotation, bias, queries))
+            return x + self.dropout(self.feed_forward(self.final_layer_norm(x)))
+        x = self.self_attn_layer_norm(kept + self.dropout(self.self_attn(x, rotation, bias, queries)))
+        return self.final_layer_norm(x + self.dropout(self.feed_forward(x)))
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        return self.second_half(self.fc1(x))
+
+    def second_half(self, x: Tensor) -> Tensor:
+        return self.fc2(self.activation_dropout(self.activation(x)))
+
+
+class Encoder(nn.Module):
+    """Embedding (not scaled, no positions, no norm) -> dropout -> layers, with rotary positions. The last
+    layer norm, ``emb_layer_norm_after``, is left to the caller, as states' embeddings are added before it."""
+
+    def __init__(self, settings):
+        super().__init__()
+        d, self.heads = settings.hidden_size, settings.num_attention_heads
+        self.embed_tokens = nn.Embedding(settings.vocab_size, d, settings.pad_token_id)
+        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
+        self.rotary = RotaryEmbedding(d // self.heads, settings.rope_dimensions)
+        self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.num_hidden_layers))
+        self.emb_layer_norm_after = nn.LayerNorm(d, settings.layer_norm_eps)
+        self.gradient_checkpointing = False  # whether the backward pass computes the layers again
+
+    def forward(
+        self, tokens: Tensor, coordinates: Tensor, is_token: Tensor | None, queries: Tensor | None = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            tokens: [B, N] int64.
+            coordinates: [B, N, rope_dimensions] int64, where each token stands.
+            is_token: [B, N] bool, False on padding; None where there is none.
+            queries: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and
+                values of all tokens, but queries and everything after only for these. None for all.
+
+        Returns:
+            [B, N, d] features before the last layer norm ([B, R, d] with ``queries``).
+        """
+        x = self.dropout(self.embed_tokens(tokens))
+        return self.run(self.layers, x, coordinates, is_token, queries)
+
+    def run(
+        self,
+        layers: nn.ModuleList,
+        x: Tensor,
+        coordinates: Tensor,
+        is_token: Tensor | None,
+        queries: Tensor | None = None,
+    ) -> Tensor:
+        """Returns x [B, N, d] after layers, the last of which gives only ``queries``."""
+        if not len(layers):
+            return x if queries is None else gather_tokens(x, queries)
+        rotation, bias = self.rotary(coordinates, self.heads, x.dtype), attention_bias(is_token, x.dtype)
+        for layer in layers:
+            wanted = queries if layer is layers[-1] else None
+            if self.gradient_checkpointing and self.training:
+                x = checkpoint(layer, x, rotation, bias, wanted, use_reentrant=False)
+            else:
+                x = layer(x, rotation, bias, wanted)
+        return x

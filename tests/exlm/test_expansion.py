@@ -1,0 +1,109 @@
+"""States expansion against the same thing done token by token."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.utils.rnn import pad_sequence
+
+from fs_plugins.exlm.encoder import gather_tokens
+from fs_plugins.exlm.expansion import expand_states
+from fs_plugins.exlm.extended import DISTANCES, distance_buckets
+from fs_plugins.speed.compilation import rounded
+from tests import oracles
+
+BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99
+SPECIAL = {"bos": BOS, "eos": EOS, "pad": PAD}
+
+
+def expand(tokens, targets, k):
+    return expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL)
+
+
+@st.composite
+def sentences(draw):
+    """A sentence as masked_lm makes it: masked, replaced and kept targets, <s> and </s> possibly among
+    them, </s> inside, and an end that may be cut off."""
+    length = draw(st.integers(0, 12))
+    middle = draw(st.lists(st.sampled_from([EOS, UNK, 5, 6, 7, 8]), min_size=length, max_size=length))
+    originals = [BOS, *middle, *([EOS] if draw(st.booleans()) else [])]
+    sentence = []
+    for original in originals:
+        fate = draw(st.sampled_from(["keep", "keep", "keep", "mask", "replace", "target"]))
+        shown = {"mask": MASK, "replace": 9}.get(fate, original)
+        sentence.append((shown, PAD if fate == "keep" else original))
+    return sentence
+
+
+@settings(deadline=None, max_examples=200)
+@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
+def test_equals_expansion_token_by_token(batch_of, k):
+    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
+    kept = tokens.clone(), targets.clone()
+    layout = expand(tokens, targets, k)
+    assert torch.equal(tokens, kept[0]) and torch.equal(targets, kept[1])  # the caller's batch is untouched
+    lengths, before = [], []
+    for b, sentence in enumerate(batch_of):
+        truth = oracles.expand_sentence([s for s, _ in sentence], [t for _, t in sentence], k, **SPECIAL)
+        n, nodes, m = len(truth["tokens"]), len(truth["node_positions"]), len(truth["targets"])
+        lengths.append(n)
+        assert (layout.node_lengths[b], layout.target_lengths[b]) == (nodes, m)
+        for name, values in truth.items():
+            row = getattr(layout, name)[b].tolist()
+            assert row[: len(values)] == values, name
+            assert set(row[len(values) :]) <= {PAD if name in ("tokens", "targets") else 0}, name
+        once = [shown for shown, _ in sentence]
+        last = sentence[-1][0] if sentence[-1][1] == PAD else sentence[-1][1]
+        once += [] if last == EOS else [EOS]
+        before.append(len(once))
+        row = layout.unexpanded[b].tolist()
+        assert row[: len(once)] == once and set(row[len(once) :]) <= {PAD}
+        copied = layout.unexpanded[b][layout.positions[b, :n]]
+        assert copied.tolist() == truth["tokens"]
+    assert layout.tokens.shape == (len(batch_of), max(lengths)) and layout.first_states.shape == tokens.shape
+    x = torch.arange(layout.tokens.numel()).view(*layout.tokens.shape, 1).expand(-1, -1, 3)
+    gathered = gather_tokens(x, layout.first_states)[..., 2]
+    assert torch.equal(gathered - x[:, :1, 0], layout.first_states)
+    assert layout.node_positions.shape[1] == k * layout.targets.shape[1] == int(layout.node_lengths.max())
+    assert layout.sizes.full == (min(lengths) == max(lengths))
+    assert layout.unexpanded.shape[1] == max(before)
+    assert layout.sizes.unexpanded_full == (min(before) == max(before))
+
+
+@settings(deadline=None, max_examples=50)
+@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
+def test_multiples_are_only_more_padding(batch_of, k):
+    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
+    exact = expand(tokens, targets, k)
+    N = exact.tokens.shape[1]
+    for most in (N + 1, 4096):
+        sizes = rounded(exact.sizes, k, most)
+        layout = expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL, sizes=sizes)
+        assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)
+        assert layout.node_positions.shape[1] == k * layout.targets.shape[1]
+        assert not layout.node_positions.shape[1] % 8 and not layout.unexpanded.shape[1] % 8
+        assert not layout.sizes.full and not layout.sizes.unexpanded_full
+        for name, value in vars(exact).items():
+            padded = getattr(layout, name)
+            if isinstance(value, torch.Tensor) and value.dim() == 2:
+                rest = padded[:, value.shape[1] :]
+                assert (rest == (PAD if name in ("tokens", "targets", "unexpanded") else 0)).all()
+                padded = padded[:, : value.shape[1]]
+            assert name == "sizes" or torch.equal(padded, value), name
+
+
+def test_distances_have_buckets():
+    places = torch.tensor([0, 1, 9, 18, 29, 41, 56, 78, 200, 0])
+    before, after = distance_buckets(places[None]).unbind(2)
+    assert before.tolist() == [[0, 0, 7, 8, 8, 9, 9, 10, 15, 0]]  # 1, 8, 9, 11, 12, 15, 22, 122, and padding
+    assert torch.equal(after[:, :-1] - DISTANCES, before[:, 1:]) and after[0, -1] == DISTANCES
+
+
+@pytest.mark.parametrize(
+    ("tokens", "named"),
+    [([[BOS, 5, EOS], [7, 5, EOS]], "sentence 1 "), ([[PAD, PAD, PAD]], "sentence 0")],
+)
+def test_a_sentence_has_to_start_with_bos(tokens, named):
+    tokens = torch.tensor(tokens)
+    with pytest.raises(ValueError, match=named):
+        expand(tokens, torch.full_like(tokens, PAD), 2)
