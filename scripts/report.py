@@ -14,8 +14,9 @@ import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import argument_parser, script
 from lib.files import MANIFEST, RESULT
+from lib.finetuning.benchmarks import BENCHMARKS
 from lib.report.comparisons import add_comparison
-from lib.report.finetunings import add_table9, add_tables
+from lib.report.finetunings import add_sets, add_tables
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
 from lib.workflow.plan import STUDY
@@ -41,8 +42,9 @@ def report(output: Path) -> Page:
     page.table(pd.DataFrame([made_of(output, settings, problems)]))
     page.items(early_ends(output, problems))
     add_tables(page, output, settings, problems)
-    if "table9" in settings.get("targets", ()):
-        add_table9(page, settings["moleculenet"], problems)
+    for name, benchmark in BENCHMARKS.items():
+        if benchmark.sets_table in settings.get("targets", ()):
+            add_sets(page, benchmark.sets_table, settings[name], problems)
     if (output / STUDY).is_dir():
         page.heading(2, "The study of [MASK]")
         add_study(page, Study(output, problems))
@@ -69,7 +71,7 @@ def add_study(page: Page, study: Study) -> None:
     """Adds the figures, tables and comparisons that were asked for."""
     for name in study.settings.get("targets", ()):
         target = study.targets.get(name)
-        if not target or (target.of_the_paper and not target.of_the_study):
+        if not target or target.of_benchmarks:
             continue
         page.heading(3, target.title)
         page.text(target.note)

@@ -24,6 +24,7 @@ class ScoredTask(FairseqTask):
     reads_smiles = False
     length = "max_positions"  # its flag with the most tokens of a text
     samples: tuple[str, ...] = ()  # its flags by which samples are made and scored, which exports keep
+    n_best = 1  # outputs of a row that are kept, if it has several
     # Of a task:
     called_with: dict  # what gives the scored outputs of its models, besides a batch's ``net_input``
     metric: str  # the one of :meth:`score` that counts

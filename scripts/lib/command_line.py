@@ -93,6 +93,12 @@ share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
 
 
+def named_path(text: str) -> tuple[str, str]:
+    """Type of arguments: NAME=PATH."""
+    name, path = text.split("=", 1)
+    return name, path
+
+
 class Flags(dict[str, tuple[str, ...]]):
     """Flags of fairseq-train: ``{"--lr": ("2e-3",), "--cpu": (), ...}``, each with its values, in order; of a
     flag in both a and b, ``a | b`` has the values of b."""

@@ -119,15 +119,17 @@ def claim(
 
 
 def write_result(
-    folder: Path, task: str, metric: str, metrics: dict, run: Path | None = None, **more
+    folder: Path, benchmark: str, task: str, metric: str, metrics: dict, run: Path | None = None, **more
 ) -> None:
     """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files.
 
-    ``{"task", "metric", "metrics", "seed", "checkpoint", "ended", "manifest", ...}``: the checkpoint that the
-    training started from, null if none; what ended it, null if nothing did; the manifest of its folder.
+    ``{"benchmark", "task", "metric", "metrics", "seed", "checkpoint", "ended", "manifest", ...}``: the
+    checkpoint that the training started from, null if none; what ended it, null if nothing did; the manifest
+    of its folder.
 
     Args:
-        task: of GLUE, ``squad2``, or a set of MoleculeNet.
+        benchmark: the name of one of lib/finetuning/.
+        task: of those of the benchmark.
         metric: the name of the one that counts.
         metrics: split -> name -> number.
         run: the folder of the training (default: FOLDER).
@@ -136,7 +138,7 @@ def write_result(
     manifest = read_json((run or folder) / MANIFEST) or {"settings": {}, "runs": None}
     runs = manifest["runs"] or []
     start = runs[runs.index("--finetune-from-model") + 1] if "--finetune-from-model" in runs else None
-    about = {"task": task, "metric": metric, "metrics": metrics}
+    about = {"benchmark": benchmark, "task": task, "metric": metric, "metrics": metrics}
     about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start}
     about |= {"ended": read_json((run or folder) / ENDED), "manifest": manifest}
     write_json(folder / RESULT, {**about, **more})

@@ -147,6 +147,6 @@ def test_what_is_refused(checkpoint, data, tmp_path, refused, monkeypatch):
     ):
         assert named in refused(evaluate.main, *words, "--output", tmp_path / "out")
     monkeypatch.setattr(evaluate, "predict", None)  # before any work
-    for named, *more in (("for SQuAD", "--threshold", 3), ("File exists", "--output", __file__)):
+    for named, *more in (("no null_threshold", "--threshold", 3), ("File exists", "--output", __file__)):
         assert named in refused(evaluate.main, model, data, "--output", tmp_path / "out", *more)
     assert not list(tmp_path.glob("out/*"))

@@ -63,7 +63,6 @@ class Squad2Task(ScoredTask):
     criterion, architecture, length = "squad2", "ExLMForQuestionAnswering", "window_tokens"
     samples = ("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold")
     metric = "f1"
-    n_best = 1  # spans of each window that are kept
 
     def __init__(self, cfg, dictionary: Dictionary):
         super().__init__(cfg)

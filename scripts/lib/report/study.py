@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 from lib.files import CONFIGS
+from lib.finetuning.glue.tasks import TASKS
 from lib.report import figures
 from lib.report.page import Page
 from lib.report.tables import Value, over_seeds, text
@@ -23,7 +24,6 @@ PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 COLUMNS = ("folder", "name", "rate", "seed", "tuning_seed")
 COLUMNS += ("measure", "metric", "p", "updates", "value")
-HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}
 
 
 def read(path: Path, problems: list[str]) -> dict:
@@ -57,11 +57,9 @@ def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
     each half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
-        splits = {split: scored["accuracy"] for split, scored in result["metrics"].items() if split in HALVES}
-        scores = seeds.setdefault(result["seed"], {})
-        scores[result["task"]] = sum(splits.values()) / len(splits)
-        if result["task"] == "MNLI":
-            scores |= {HALVES[split]: score for split, score in splits.items()}
+        columns, scores = TASKS[result["task"]].columns, seeds.setdefault(result["seed"], {})
+        found = {columns[s]: scored["accuracy"] for s, scored in result["metrics"].items() if s in columns}
+        scores |= {**found, result["task"]: sum(found.values()) / len(found)}
     for seed, scores in seeds.items():
         if scores.keys() >= set(GLUE_TASKS):
             scores["Avg"] = sum(scores[task] for task in GLUE_TASKS) / len(GLUE_TASKS)

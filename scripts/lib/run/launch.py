@@ -42,14 +42,6 @@ FREE = re.compile(
     "|finetune-from|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
     "|reset|restore|save|stop-time-hours|tensorboard|update-freq|user-dir|validate|wandb)"
 )
-# what validations log, by the task, to choose the best checkpoint by
-OF_PRETRAINING = ("loss", "ppl", "accuracy", "states", "divergence")
-OF_GLUE = ("score", "accuracy", "loss", "nll_loss")
-METRICS = {
-    "glue": OF_GLUE,
-    "repeated_sentence_prediction": OF_GLUE,
-    "squad2": ("f1", "exact", "span_accuracy", "loss"),
-}
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
 BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -78,7 +70,8 @@ class Training:
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # what to tell the user before
     keep_best: bool = True  # checkpoint_best.pt stays in the end
-    metrics: tuple[str, ...] = ()  # of METRICS, where the task does not say
+    # what validations log, to choose the best checkpoint by; of a pre-training
+    metrics: tuple[str, ...] = ("loss", "ppl", "accuracy", "states", "divergence")
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
 
@@ -100,9 +93,8 @@ class Training:
         words = self.fill([word for word in template if word != "@flags"])
         flags = Flags.of(words[2:]) | self.flags
         if metric := self.args.user.value(BEST):
-            known = self.metrics or METRICS.get(flags.value("--task"), OF_PRETRAINING)
-            if metric not in known:
-                raise UserError(f"{BEST} {metric}: choose one of {', '.join(known)}")
+            if metric not in self.metrics:
+                raise UserError(f"{BEST} {metric}: choose one of {', '.join(self.metrics)}")
             flags.take(MAXIMIZE)
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)

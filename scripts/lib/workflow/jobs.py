@@ -21,7 +21,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, script
 from lib.files import ENDED, MANIFEST, RESULT, atomic, read_json, write_json, write_lines
-from lib.finetuning.glue.tasks import Point
+from lib.finetuning.grids import Point
 from lib.run import logs
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log

@@ -2,11 +2,11 @@
 
 OUTPUT/study/NAME/lr-RATE/seed-N/{train,MEASURE}.json   pre-trainings: NAME is a run of a table of runs
 OUTPUT/study/NAME/best.json, best.flags                 the best of its learning rates
-OUTPUT/{table1,table3}/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best.flags
+OUTPUT/TABLE/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best.flags
 OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
-MEASURE is one of scripts/workflow/targets.toml; RATE a learning rate to try, ``best`` or ``default``; TASK
-one of GLUE, ``squad2``, or a set of MoleculeNet; POINT one of table 11's to try, ``best``, or the paper's
+MEASURE is one of scripts/workflow/targets.toml; RATE a learning rate to try, ``best`` or ``default``; TABLE
+and TASK are of the benchmarks (lib/finetuning/); POINT is one of table 11's to try, ``best``, or the paper's
 table that has the only one.
 """
 
@@ -18,15 +18,16 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, read_json
-from lib.finetuning.glue.tasks import FROM_MNLI, TASKS, Point, points_of
+from lib.finetuning.benchmark import Benchmark
+from lib.finetuning.benchmarks import BENCHMARKS, TABLES
+from lib.finetuning.grids import Point, points_of
 from lib.workflow.runs import ABOUT, PROBE_P, Run, Target
 
 from fs_plugins.data.vocabulary import Vocabulary
 
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
-SEEDS = {STUDY: (1, 2, 3), "table3": (1, 2, 3, 4, 5), "table1": (1, 2, 3)}  # the paper's, of fine-tuning
+SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # of fine-tuning
 MEASURES = ABOUT["measures"]
-SQUAD, UNTRAINED, FOREST = "squad2", "untrained", "forest"
 EXAMPLE = "example/index.html"  # of scripts/explore.py
 
 
@@ -44,8 +45,8 @@ def files_of(settings: Namespace, name: str) -> list[Path]:
     check_dictionaries(settings)
     files = {}  # in order
     for target in targets_of(settings, name):
-        makers = {"table1": table1_files, "table3": table3_files, "table9": table9_files}
-        files |= dict.fromkeys(makers.get(target.name, study_files)(settings, target))
+        make = study_files if target.of_the_study or not target.of_benchmarks else finetuned_files
+        files |= dict.fromkeys(make(settings, target))
     return list(files)
 
 
@@ -63,47 +64,37 @@ def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
             yield from (folder / f"glue/{task}/table6/seed-{n}/result.json" for n in seeds(settings, STUDY))
 
 
-def table3_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """Yields the choice of each task's best point, and its results with the other seeds."""
-    folder = Path(settings.glue) if settings.glue else None
-    planned = folder and not folder.is_dir()  # of a folder that is not there yet all tasks
-    prepared = [name for name in TASKS if planned or (folder and Path(folder, f"{name}-bin").is_dir())]
-    tasks = [*(settings.tasks or prepared), *([SQUAD] if settings.squad else [])]
+def finetuned_files(settings: Namespace, target: Target) -> Iterator[Path]:
+    """Yields the results of each model on each task of a table, and, if there is a grid, the choice of its
+    best point. The table of the data sets has none: the report reads the sets themselves."""
+    shown = [one for one in BENCHMARKS.values() if target.name in (one.table, one.sets_table)]
+    tasks = {task: one for one in shown for task in one.tasks(settings)}
     if not tasks:
-        raise UserError("table3 needs glue=FOLDER with a TASK-bin, of prepare_glue.py, or squad=FOLDER")
-    for model in models_of(settings, target):
-        for task in tasks:
-            folder = Path(settings.output, "table3", model, task)
-            yield folder / "best.json"
-            yield from (folder / f"best/seed-{n}/result.json" for n in seeds(settings, "table3")[1:])
-
-
-def table1_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """Yields the results of each model on each set, of an untrained one and of a forest."""
-    table9_files(settings, target)
-    for model in (*models_of(settings, target), UNTRAINED, FOREST):
-        for data in settings.moleculenet:
-            folder = Path(settings.output, "table1", model, data, "table8")
-            yield from (folder / f"seed-{n}/result.json" for n in seeds(settings, "table1"))
-
-
-def table9_files(settings: Namespace, target: Target) -> list[Path]:
-    """Returns none: the report reads the sets themselves."""
-    if not settings.moleculenet:
-        raise UserError(f"{target.name} needs moleculenet=SET=FOLDER,..., made by prepare_moleculenet.py")
-    return []
+        raise UserError(f"{target.name} needs {' or '.join(one.needs for one in shown)}")
+    if target.name not in TABLES:
+        return
+    others = [name for one in shown for name in (*one.untrained, *one.baselines)]
+    for model in (*models_of(settings, target), *others):
+        for task, benchmark in tasks.items():
+            folder, numbers = Path(settings.output, target.name, model, task), seeds(settings, target.name)
+            point = benchmark.point
+            if benchmark.points(task, settings):
+                point, numbers = "best", numbers[1:]
+                yield folder / "best.json"
+            yield from (folder / point / f"seed-{n}" / "result.json" for n in numbers)
 
 
 def check_dictionaries(settings: Namespace) -> None:
     """Raises ValueError for data of fine-tunings that were prepared with another dictionary than those of the
     pre-trainings here; of data that are not there yet, the first job says so."""
-    fine = [(path, settings.data) for path in Path(settings.glue or "none").glob("*-bin/input0/dict.txt")]
-    fine += [(Path(folder, "dict.txt"), settings.smiles) for folder in settings.moleculenet.values()]
-    fine += [(Path(settings.squad or "none", "dict.txt"), settings.data)]
-    for path, data in fine:
+    for benchmark in BENCHMARKS.values():
+        data = settings.smiles if benchmark.task.reads_smiles else settings.data
         other = Path(data or "none", "dict.txt")
-        if path.is_file() and other.is_file() and not settings.models:
-            Vocabulary.read(path).check(Vocabulary.read(other), f"prepare it with the dictionary of {data}")
+        for path in benchmark.dictionaries(settings) if not settings.models else ():
+            if path.is_file() and other.is_file():
+                Vocabulary.read(path).check(
+                    Vocabulary.read(other), f"prepare it with the dictionary of {data}"
+                )
 
 
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
@@ -150,21 +141,28 @@ def trials(settings: Namespace, place: str) -> list[Path]:
     run or each point of a task's grid."""
     folder, name = Path(settings.output, place), Path(place).name
     if not place.startswith(STUDY):
-        seed = seeds(settings, "table3")[0]
-        return [folder / point.key / f"seed-{seed}/result.json" for point in grid(settings, name)]
+        seed = seeds(settings, Path(place).parts[0])[0]
+        return [folder / point.key / f"seed-{seed}/result.json" for point in points(settings, name)]
     run = run_named(settings, name)
     joint = any("joint" in settings.targets[target].measures for target in run.targets)
     runs = [replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates_of(settings, run)]
     return [folder.parent / trial.folder / f"{'joint' if joint else 'probe'}.json" for trial in runs]
 
 
-def grid(settings: Namespace, task: str) -> list[Point]:
-    """Returns the points of a task in table 3; none of a set of MoleculeNet."""
-    return [] if task in settings.moleculenet else points_of(task, settings.grid, settings.point)
+def benchmark_of(settings: Namespace, task: str) -> Benchmark:
+    """Returns the benchmark that has a task."""
+    return next(one for one in BENCHMARKS.values() if task in one.data(settings))
+
+
+def points(settings: Namespace, task: str, point: str = "") -> list[Point]:
+    """Returns the points of a task's grid; none if it has no grid. ``table6`` is one of another grid."""
+    if point == "table6":
+        return points_of(task, point)
+    return benchmark_of(settings, task).points(task, settings)
 
 
 def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
-    """Returns name -> checkpoint of table 1 or 3: those given, or those of its runs' first seed."""
+    """Returns name -> checkpoint of a table of benchmarks: those given, or those of its runs' first seed."""
     if settings.models:
         return {name: Path(path) for name, path in settings.models.items()}
     runs = {run.name: run for run in reversed(runs_of(settings, target))}
@@ -173,13 +171,13 @@ def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
 
 
 def checkpoint_of(settings: Namespace, place: str) -> Path:
-    """Returns the checkpoint from which the fine-tunings in OUTPUT/PLACE/TASK start; of ``untrained`` the one
-    whose sizes it has."""
+    """Returns the checkpoint from which the fine-tunings in OUTPUT/PLACE/TASK start; of an untrained model
+    the one whose sizes it has."""
     group, name, *_ = Path(place).parts
     if group == STUDY:
         return Path(settings.output, place).parent / "checkpoint_last.pt"
     models = models_of(settings, settings.targets[group])
-    return next(iter(models.values())) if name == UNTRAINED else models[name]
+    return models.get(name, next(iter(models.values())))
 
 
 def measure_command(settings: Namespace, measure: str, run: Run) -> str:
@@ -217,35 +215,33 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
 def finetune_inputs(settings: Namespace, place: str, task: str, point: str) -> dict[str, Path]:
     """Returns what has to be finished before: the pre-training, and the choice of the best point."""
     inputs = {"best": Path(settings.output, place, task, "best.flags")} if point == "best" else {}
-    if Path(place).name == FOREST or not place.startswith(STUDY) and settings.models:
+    given = settings.models and not place.startswith(STUDY)
+    if given or Path(place).name in benchmark_of(settings, task).baselines:
         return inputs
     return {**inputs, "train": checkpoint_of(settings, place).with_name("train.json")}
 
 
 def finetune_gpus(settings: Namespace, place: str, task: str) -> int:
-    """Returns the GPUs of a fine-tuning: SQuAD trains on several, a forest on none."""
-    return settings.gpus if task == SQUAD else min(settings.gpus, 1) if Path(place).name != FOREST else 0
+    """Returns the GPUs of a fine-tuning; a baseline has none."""
+    benchmark = benchmark_of(settings, task)
+    if Path(place).name in benchmark.baselines:
+        return 0
+    return settings.gpus if benchmark.several_gpus else min(settings.gpus, 1)
 
 
 def finetune_command(settings: Namespace, scripts: str, place: str, task: str, point: str, seed: str) -> list:
-    """Returns the command of a fine-tuning or a forest in OUTPUT/PLACE/TASK/POINT/seed-SEED, but for the best
-    point's flags."""
+    """Returns the command of a fine-tuning or a baseline in OUTPUT/PLACE/TASK/POINT/seed-SEED, but for the
+    best point's flags."""
     name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
-    if name == FOREST:
-        words = f"{scripts}/baseline_moleculenet.py", settings.moleculenet[task], save
-        return ["python", *words, "--seed", seed]
-    checkpoint, gpus = str(checkpoint_of(settings, place)), finetune_gpus(settings, place, task)
-    if task in settings.moleculenet:
-        words = [f"{scripts}/finetune_moleculenet.sh", task, checkpoint, settings.moleculenet[task], save]
-        words += ["--scratch"] if name == UNTRAINED else []
-        words += ["--max-epoch", str(settings.max_epoch)] if settings.max_epoch else []
-    elif task == SQUAD:
-        words = [f"{scripts}/finetune_squad.sh", checkpoint, settings.squad, save]
-    else:
-        words = [f"{scripts}/finetune_glue.sh", task, checkpoint, settings.glue, save, "--drop-checkpoints"]
-        start = settings.init_from.get(name) if task in FROM_MNLI else None
-        words += ["--init-from", start] if start else []
-    points = points_of(task, "table6") if point == "table6" else grid(settings, task)
-    words += next((tried.flags.words() for tried in points if point in ("table6", tried.key)), [])
+    benchmark, gpus = benchmark_of(settings, task), finetune_gpus(settings, place, task)
+    data = benchmark.data(settings)[task]
+    if name in benchmark.baselines:
+        return ["python", f"{scripts}/{benchmark.baselines[name]}", data, save, "--seed", seed]
+    words = [f"{scripts}/finetune_{benchmark.name}.sh", *([task] if benchmark.argument else [])]
+    words += [str(checkpoint_of(settings, place)), data, save, *benchmark.options(settings, name, task)]
+    tried = points(settings, task, point)
+    if settings.max_epoch and not tried:
+        words += ["--max-epoch", str(settings.max_epoch)]
+    words += next((one.flags.words() for one in tried if point in ("table6", one.key)), [])
     words += ["--seed", seed, *(["--gpus", str(gpus)] if gpus else ["--cpu"])]
     return ["bash", *words, *([] if place.startswith(STUDY) else shlex.split(settings.finetune_flags))]

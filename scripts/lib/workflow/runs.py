@@ -23,6 +23,7 @@ from pathlib import Path
 import pandas as pd
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, reading
+from lib.finetuning.benchmarks import BENCHMARKS, TABLES
 
 from fs_plugins.criterions import trains_transitions
 
@@ -36,6 +37,7 @@ NOT_IN_FLAGS |= {"--print", "--help"}
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
+MOLECULES = {one.table for one in BENCHMARKS.values() if one.task.reads_smiles}  # tables of theirs
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 
@@ -70,8 +72,8 @@ class Run:
 
     @property
     def of_molecules(self) -> bool:
-        """Returns whether it is trained on ``smiles``, for table 1."""
-        return "table1" in self.targets
+        """Returns whether it is trained on ``smiles``, to be fine-tuned on molecules."""
+        return not MOLECULES.isdisjoint(self.targets)
 
     @property
     def has_paths(self) -> bool:
@@ -109,9 +111,14 @@ class Target:
         return self.name.startswith(("figure", "table"))
 
     @property
+    def of_benchmarks(self) -> bool:
+        """Returns whether it is of fine-tuned models, or of what they are fine-tuned on."""
+        return any(self.name in (one.table, one.sets_table) for one in BENCHMARKS.values())
+
+    @property
     def of_the_study(self) -> bool:
         """Returns whether the paper's study of [MASK] has it."""
-        return self.of_the_paper and self.name not in ("table1", "table3", "table9")
+        return self.of_the_paper and not self.of_benchmarks
 
 
 def read_runs(path: Path) -> list[Run]:
@@ -159,15 +166,24 @@ def targets(more: Path | None = None) -> dict[str, Target]:
     for run in added:
         if clash := ({run.name} & {run.name for run in runs}) or ({*run.targets} & known.keys()):
             raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
-    names = dict.fromkeys([*known, *(target for run in added for target in run.targets)])
+    names = dict.fromkeys([*known, *TABLES, *(target for run in added for target in run.targets)])
     every = [*runs, *added]
     return {
-        name: Target(name, runs=tuple(run for run in every if name in run.targets), **_about(name))
+        name: Target(name, runs=tuple(run for run in every if like(name) in run.targets), **_about(name))
         for name in names
     }
 
 
+def like(name: str) -> str:
+    """Returns a target, or of a benchmark's own table the paper's, whose models it compares."""
+    if name in ABOUT["targets"] or name not in TABLES:
+        return name
+    return "table1" if name in MOLECULES else "table3"
+
+
 def _about(name: str) -> dict:
     """Returns what targets.toml says of a target, and of the one that it is like."""
-    about = dict(ABOUT["targets"].get(name, {"like": "graphs", "title": name}))
+    own = next((one.title for one in BENCHMARKS.values() if one.table == name), None)
+    new = {"title": own} if own else {"like": "graphs", "title": name}
+    about = dict(ABOUT["targets"].get(name, new))
     return {**_about(about.pop("like")), **about} if "like" in about else about

@@ -5,9 +5,10 @@ import argparse
 import shlex
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, above_zero, count, positive, rate, share
+from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, rate, share
 from lib.files import CONFIGS, check_same, read_json, sha256, write_json
-from lib.finetuning.glue.tasks import FLAGS, GRIDS, TASKS
+from lib.finetuning.benchmarks import BENCHMARKS
+from lib.finetuning.grids import FLAGS, GRIDS
 from lib.workflow.runs import NOT_IN_FLAGS, targets
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
@@ -16,14 +17,8 @@ COLUMNS = {"name": str, "model": str, "k": positive, "p": share, "times": above_
 FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
 FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
-HASHED = ("data", "smiles", "glue", "squad", "moleculenet", "models", "init_from")
+HASHED = ("data", "smiles", "models", "init_from")
 MOST_HASHED = 1 << 26  # bytes of a file
-
-
-def named_path(text: str) -> tuple[str, str]:
-    """Type of a setting: NAME=PATH."""
-    name, path = text.split("=", 1)
-    return name, path
 
 
 def part(text: str) -> tuple[str, str | int | float]:
@@ -43,9 +38,11 @@ def parser() -> argparse.ArgumentParser:
     """Returns a parser with each setting as an option; docs/experiments.md describes them."""
     made = _Parser(allow_abbrev=False, add_help=False)
     add = made.add_argument
-    for name in ("data", "smiles", "glue", "squad", "runs_table"):
+    for name in ("data", "smiles", "runs_table"):
         add(f"--{name}")
-    for name in ("moleculenet", "models", "init_from"):
+    for benchmark in BENCHMARKS.values():
+        benchmark.add_settings(add)
+    for name in ("models", "init_from"):
         add(f"--{name}", type=named_path, nargs="+", default=[])
     for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
         add(f"--{name}", type=positive)
@@ -55,7 +52,6 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{name}", default="")
     add("--output")
     add("--size", choices=SIZES, default="smoke")
-    add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--seeds", type=count, nargs="+", default=[1])
     add("--finetune_seeds", type=count, nargs="+", default=[])
     add("--rates", type=rate, nargs="+", default=[])
@@ -79,8 +75,9 @@ def read(config: dict) -> argparse.Namespace:
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
-    for name in ("moleculenet", "models", "init_from", "only"):
-        setattr(settings, name, dict(getattr(settings, name)))
+    for action in options._actions:
+        if action.type in (named_path, part):
+            setattr(settings, action.dest, dict(getattr(settings, action.dest)))
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
@@ -132,11 +129,11 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     values |= dict.fromkeys(f"init_from {name}" for name in settings.models)
     if settings.size == "smoke":
         values["data"] = None
+    parts = {name: benchmark.parts(settings) for name, benchmark in BENCHMARKS.items()}
     for name in HASHED:
         value = getattr(settings, name)
-        several = value if isinstance(value, dict) else {"": value} if value else {}
-        if name == "glue" and value:
-            several = {path.name: path for path in Path(value).glob("*-bin")}
+        parts[name] = value if isinstance(value, dict) else {"": value} if value else {}
+    for name, several in parts.items():
         for key, path in several.items():
             files = [file for file in (Path(path), *sorted(Path(path).rglob("*"))) if file.is_file()]
             values[f"{name} {key}".strip()] = sha256(*files, most=MOST_HASHED)

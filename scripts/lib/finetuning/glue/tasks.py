@@ -1,11 +1,8 @@
-"""The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes; and the
-hyper-parameters of fine-tuning on them and on SQuAD 2.0 (tables 6 and 11), in configs/finetune/."""
+"""The eight GLUE tasks of table 3 (appendix M): columns of their files, classes, metrics, sizes."""
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lib.command_line import Flags
-from lib.files import CONFIGS, reading
+from lib.files import reading
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
@@ -18,6 +15,7 @@ MNLI_SPLITS = {
     "test": "test_matched",
     "test1": "test_mismatched",
 }
+MNLI_HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}  # columns of tables
 MNLI_SUBMISSION = {"test": "MNLI-m", "test1": "MNLI-mm"}  # names of files
 # the hub's name of the labels, and those of the classes where they are others or in another order
 HUB_LABEL = "label"
@@ -28,9 +26,6 @@ HUB_CLASSES = {
     "CoLA": ("unacceptable", "acceptable"),
     "MRPC": ("not_equivalent", "equivalent"),
 }
-GRIDS = ("table11", "table6")
-# a hyper-parameter -> the flag of finetune_glue.sh and finetune_squad.sh
-FLAGS = {"lr": "--lr", "batch": "--batch-size", "epochs": "--max-epoch", "warmup": "--warmup-ratio"}
 
 
 @dataclass(frozen=True)
@@ -58,6 +53,16 @@ class Task:
     @property
     def metric(self) -> str:
         return self.metrics[0]
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Returns the development sets -> their columns in tables."""
+        return MNLI_HALVES if self.name == "MNLI" else {"valid": self.name}
+
+    @property
+    def submissions(self) -> dict[str, str]:
+        """Returns the test sets -> names of files for gluebenchmark.com, if they are not the task's."""
+        return MNLI_SUBMISSION if self.name == "MNLI" else {}
 
     @property
     def regression(self) -> bool:
@@ -117,41 +122,3 @@ def head_of(task: str) -> str:
     """Returns the name of a task's classification head, so that MNLI's is left behind for RTE; and of its
     folder on the Hugging Face hub (nyu-mll/glue)."""
     return task.lower().replace("-", "")
-
-
-@dataclass(frozen=True)
-class Point:
-    """Hyper-parameters of a fine-tuning, as the grids write them."""
-
-    lr: str
-    batch: str
-    epochs: str
-    warmup: str
-
-    @property
-    def key(self) -> str:
-        return f"lr{self.lr}-b{self.batch}-e{self.epochs}-w{self.warmup}"
-
-    @property
-    def flags(self) -> Flags:
-        return Flags({flag: (getattr(self, name),) for name, flag in FLAGS.items()})
-
-
-def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
-    """Returns the points of a task's grid, the last flag's values changing fastest.
-
-    Args:
-        task: of GLUE, or ``squad2``.
-        grid: of GRIDS; ``table6`` is a single point.
-        only: name of a hyper-parameter -> value; other points are left out. A value that the grid does not
-            have is taken instead of the grid's.
-    """
-    path, part = CONFIGS / "finetune" / "table6.flags", head_of(task)
-    if grid == "table11":
-        [path] = (file for file in path.parent.glob("table11-*") if part in file.stem.split("-"))
-    values = Flags.read(path)
-    points = [Point(*point) for point in itertools.product(*(values[flag] for flag in FLAGS.values()))]
-    for name, value in (only or {}).items():
-        changed = list(dict.fromkeys(replace(point, **{name: value}) for point in points))
-        points = [point for point in points if float(getattr(point, name)) == float(value)] or changed
-    return points

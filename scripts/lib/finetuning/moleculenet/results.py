@@ -94,5 +94,5 @@ def write_results(
         write_predictions(save / f"{name}.predictions.csv", split, shown, info)
     names = metrics_of(info.kind, len(info.names))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
-    write_result(save, folder["dataset"], names[0], metrics, run, **about)
+    write_result(save, "moleculenet", folder["dataset"], names[0], metrics, run, **about)
     return ", ".join(f"{split} {key} {digits(metrics[split].get(key))}" for split in outputs for key in names)

@@ -16,7 +16,7 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     """A result.json of a task with all of GLUE's rows; ``score``, a fraction, for each development set."""
     found = TASKS[task]
     splits = found.valid_splits
-    content = {"task": task, "metric": found.metric, "seed": seed}
+    content = {"benchmark": "glue", "task": task, "metric": found.metric, "seed": seed}
     content["metrics"] = {split: {found.metric: score} for split in splits}
     content["rows"] = {split: found.official[split] for split in ("train", *splits)}
     point, inputs = more.pop("point", POINT), more.pop("inputs", {})
@@ -25,7 +25,8 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
 
 
 def squad_result(folder: Path, seed: int, **scores) -> None:
-    content = {"task": "squad2", "metric": "f1", "metrics": {"valid": {"total": 11873, **scores}}}
+    content = {"benchmark": "squad", "task": "squad2", "metric": "f1"}
+    content["metrics"] = {"valid": {"total": 11873, **scores}}
     content["manifest"] = {"settings": {"point": POINT}, "inputs": {}}
     write_file(folder / "result.json", {**content, "seed": seed})
 
@@ -33,7 +34,8 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
 def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
     metric = "auc" if kind == "classification" else "rmse"
     metrics = {"test": {**({} if score is None else {metric: score}), **more.pop("test", {})}}
-    content = {"task": dataset, "metric": metric, "metrics": metrics, "seed": seed, "kind": kind}
+    content = {"benchmark": "moleculenet", "task": dataset, "metric": metric, "metrics": metrics}
+    content |= {"seed": seed, "kind": kind}
     write_file(folder / "result.json", {**content, **more})
 
 

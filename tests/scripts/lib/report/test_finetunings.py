@@ -2,7 +2,7 @@
 
 import pandas as pd
 from lib.finetuning.glue.tasks import TASKS
-from lib.report.finetunings import add_table, add_table9, finetunings
+from lib.report.finetunings import add_sets, add_table, finetunings
 from lib.report.page import Page
 
 from tests.scripts.lib.report.conftest import glue_result, molecule_result, record, squad_result
@@ -104,7 +104,7 @@ def test_table_9(tmp_path):
         tmp_path / "molecules.json", {"names": ["Class"], "sizes": sizes, "split": {"kind": "scaffold"}}
     )
     page = Page("Report")
-    add_table9(page, {"bace": str(tmp_path)}, [])
+    add_sets(page, "table9", {"bace": str(tmp_path)}, [])
     sizes = "1,210/151/151"
     assert [*record(page, "BACE").values()] == ["BACE", "classification", "1", "1", sizes, sizes, "scaffold"]
     assert [*record(page, "ToxCast").values()][2:] == ["617", "-", "6,860/858/858", "-", "-"]

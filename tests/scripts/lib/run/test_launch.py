@@ -102,33 +102,23 @@ def test_checkpoints_of_epochs_that_are_to_be_kept():
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
 
-    def words(task, template, *user, metrics=()):
+    def words(template, *user, metrics=launch.Training.metrics):
         args = Namespace(save=Path("s"), user=Flags.of(user))
-        template = f"fairseq-train @data --task {task} {template} @flags".split()
-        return launch.Training(args, "d", args.user, metrics=metrics).fill_training(template)[0][4:]
+        template = f"fairseq-train @data {template} @flags".split()
+        return launch.Training(args, "d", args.user, metrics=metrics).fill_training(template)[0][2:]
 
     best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
-    by_f1 = f"{best} f1 {maximize}"
-    assert words("squad2", by_f1) == by_f1.split()
-    assert words("squad2", by_f1, best, "loss") == [best, "loss"]
-    assert words("squad2", by_f1, best, "exact") == [best, "exact", maximize]
-    rises = {"accuracy": True, "states": True, "divergence": True, "score": True, "f1": True, "exact": True}
-    rises |= {"span_accuracy": True, "loss": False, "nll_loss": False, "ppl": False}
-    assert {*launch.OF_PRETRAINING, *itertools.chain(*launch.METRICS.values())} == {*rises}
-    for task, metrics in {**launch.METRICS, "masked_lm": launch.OF_PRETRAINING}.items():
-        for metric in metrics:
-            assert words(task, "", best, metric) == [best, metric, maximize][: 2 + rises[metric]]
-    errors = {"rmse", "mae", "scaled_rmse"}
-    known = {SCALED, *itertools.chain(*METRICS.values())}  # of molecules
-    assert errors < known
-    for metric in known:
-        found = words("molecule_property", "", best, metric, metrics=(*known,))
-        assert found == [best, metric, maximize][: 2 + (metric not in errors)]
-    with pytest.raises(UserError, match="auc: choose one of rmse"):
-        words("molecule_property", "", best, "auc", metrics=("rmse",))
-    for task, metric, known in (("masked_lm", "los", "loss, ppl"), ("glue", "f1", "score, accuracy")):
-        with pytest.raises(UserError, match=f"{best} {metric}: choose one of {known}"):
-            words(task, "", best, metric)
+    by_f1, of_squad = f"{best} f1 {maximize}", ("f1", "em", "loss")
+    assert words(by_f1) == by_f1.split()
+    assert words(by_f1, best, "loss", metrics=of_squad) == [best, "loss"]
+    assert words(by_f1, best, "em", metrics=of_squad) == [best, "em", maximize]
+    falls = {"loss", "ppl", "rmse", "mae", SCALED}
+    for metric in {*launch.Training.metrics, SCALED, *itertools.chain(*METRICS.values())}:
+        found = words("", best, metric, metrics=(metric,))
+        assert found == [best, metric, maximize][: 2 + (metric not in falls)]
+    for metrics, known in ((launch.Training.metrics, "loss, ppl, accuracy, states"), (("rmse",), "rmse")):
+        with pytest.raises(UserError, match=f"{best} auc: choose one of {known}"):
+            words("", best, "auc", metrics=metrics)
 
 
 def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):

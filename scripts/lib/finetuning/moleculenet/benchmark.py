@@ -1,0 +1,116 @@
+"""MoleculeNet (tables 1, 8 and 9), and molecules of one's own: the recipe, and the columns of the report."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from fairseq.data import data_utils
+from lib.command_line import Flags, UserError, named_path
+from lib.files import reading
+from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs
+from lib.finetuning.moleculenet.results import write_results
+from lib.finetuning.moleculenet.source import KNOWN
+from lib.run.checkpoints import Pretrained, check_dictionary
+from lib.run.launch import BEST, LESS_IS_BETTER, MAXIMIZE, Training
+
+from fs_plugins.finetuning.moleculenet.data import FILE, read_folder
+from fs_plugins.finetuning.moleculenet.metrics import metrics_of
+from fs_plugins.finetuning.moleculenet.task import MoleculePropertyTask
+from fs_plugins.finetuning.outputs import PropertyInfo
+
+ROWS, TOKENS = 10_000, 48  # of a set, of a molecule, about
+
+
+class MoleculeNet(Benchmark):
+    name, title, task = (
+        "moleculenet",
+        "one set of MoleculeNet, or molecules of your own",
+        MoleculePropertyTask,
+    )
+    argument = "dataset", "such as bbbp, or your own"
+    needs = "moleculenet=SET=FOLDER,..., made by prepare_moleculenet.py"
+    table, sets_table, point = "table1", "table9", "table8"
+    untrained, baselines = ("untrained",), {"forest": "baseline_moleculenet.py"}
+    titles = {name: known.title for name, known in KNOWN.items()}
+    tables = {
+        "regressions": "Regressions: RMSE, of several in standard deviations",
+        "multiclass": "Several classes: Matthews' correlation in %",
+    }
+
+    def add_options(self, add: Callable) -> None:
+        add("--scratch", action="store_true", help="the same architecture, untrained")
+
+    def recipe(self, task: str) -> Flags:
+        own = RECIPES / self.point / f"{task}.flags"
+        recipe = Flags.read(RECIPES / f"{self.point}.flags")
+        return recipe | Flags.read(own) if own.is_file() else recipe
+
+    def resolve(self, args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
+        args.task, data = args.dataset, Path(args.data).resolve()
+        recipe, own = self.recipe(args.task), [path.stem for path in (RECIPES / self.point).glob("*.flags")]
+        about = read_folder(data)
+        with reading(data / FILE):
+            info = PropertyInfo.from_dict(about)
+            if not {"train", "valid"} <= {*about["sizes"]}:
+                raise UserError(
+                    f"{data} is a test set alone: give it to evaluate.py, and here what to train on"
+                )
+            rows = int(about["sizes"]["train"]["molecules"])
+        hint = "prepare the data with the dict.txt of its pre-training"
+        check_dictionary(pretrained, data / "dict.txt", hint)
+        if pretrained.repeat > 1:
+            recipe.set("--repeat-times", pretrained.repeat)
+        metrics = (*metrics_of(info.kind, len(info.names)), "loss")
+        best = f"{BEST} {metrics[0]}" + ("" if metrics[0] in LESS_IS_BETTER else f" {MAXIMIZE}")
+        training = Training(
+            args,
+            str(data),
+            pretrained.flags | recipe | Flags.of(best) | args.user,
+            dictionary=data / "dict.txt",
+            settings={"scratch": args.scratch},
+            metrics=metrics,
+            inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
+            evaluation=[] if "test" in about["sizes"] else ["--split", "valid"],
+        )
+        if args.task not in own:
+            known = ", ".join(sorted(own))
+            training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
+        return training, rows
+
+    def write(
+        self, args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str
+    ) -> str:
+        more = {"info": task.properties, "logits": not task.properties.regression, "truncated": {}}
+        for split in outputs:
+            tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
+            more["truncated"][split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
+        rows = {split: rows for split, (_, rows) in outputs.items()}
+        return write_results(args.output, args.data, model, rows, args.checkpoint.parent, **more)
+
+    def add_settings(self, add: Callable) -> None:
+        add("--moleculenet", type=named_path, nargs="+", default=[])
+
+    def data(self, settings: argparse.Namespace) -> dict[str, str]:
+        return settings.moleculenet
+
+    def parts(self, settings: argparse.Namespace) -> dict[str, str | Path]:
+        return settings.moleculenet
+
+    def options(self, settings: argparse.Namespace, model: str, task: str) -> list[str]:
+        return ["--scratch"] if model in self.untrained else []
+
+    def tokens(self, task: str) -> int:
+        return ROWS * TOKENS
+
+    def columns(self, content: dict) -> dict:
+        task, test, regression = (
+            content["task"],
+            content["metrics"].get("test", {}),
+            content["kind"] == "regression",
+        )
+        table = {"classification": self.table, "regression": "regressions"}.get(content["kind"], "multiclass")
+        random = content.get("split", {}).get("kind") == "random"
+        remark = "a random split; the paper's are by scaffold" if random and task in KNOWN else ""
+        score, digits = test.get(content["metric"]), {"digits": None} if regression else {}
+        row = {"table": table, "test": test.get("rows_sha256"), "remark": remark, **digits}
+        return row | {self.titles.get(task, task): score if regression or score is None else 100 * score}
