@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the Python environment of this clone in .venv and compiles the op; does nothing when both are up to date:
 #
-#   bash scripts/setup_env.sh         the package and the extra `export`
+#   bash scripts/setup_env.sh         the package
 #   bash scripts/setup_env.sh test    also all that the tests need: the extra `test`
 #
 # Environment variables:
@@ -24,14 +24,14 @@ if command -v flock >/dev/null; then
     flock -n 9 || { echo "waiting for another run of scripts/setup_env.sh" && flock 9; }
 fi
 
-extra=${1:-export}
-[[ $# -le 1 && $extra =~ ^(export|test)$ ]] || fail "usage: bash scripts/setup_env.sh [test]"
+extra=${1-}
+[[ $# -le 1 && $extra =~ ^(test)?$ ]] || fail "usage: bash scripts/setup_env.sh [test]"
 venv=${EXLM_VENV:-.venv}
 log=$venv/setup.log
-stamp=$venv/exlm-stamp # shows that the environment is ours; the extras in it, with what their installation depends on
+stamp=$venv/exlm-stamp # shows that the environment is ours; what is in it, with what that depends on
 unfinished=$venv/exlm-unfinished
 
-installed() { # prints the line of $stamp for an extra
+installed() { # prints the line of $stamp for the package or the extra
     {
         cat scripts/setup_env.sh setup.py pyproject.toml constraints.txt fs_plugins/custom_ops/{sources.py,csrc/*}
         pwd
@@ -39,7 +39,7 @@ installed() { # prints the line of $stamp for an extra
     } | "$venv/bin/python" -c 'import hashlib, sys; print(sys.argv[1], hashlib.sha256(sys.stdin.buffer.read()).hexdigest())' "$1"
 }
 
-if [[ -x $venv/bin/python && -f $stamp ]] && grep -qxF "$(installed "$extra")" "$stamp"; then
+if [[ -x $venv/bin/python && -f $stamp ]] && grep -qxF "$(installed "${extra:-package}")" "$stamp"; then
     exit 0
 fi
 
@@ -104,14 +104,14 @@ printf 'Metadata-Version: 2.1\nName: %s\nVersion: %s\n' "${name%%-*}" "${name#*-
 printf "$name.dist-info/%s,,\n" METADATA RECORD >"$about/RECORD"
 step "fairseq ($fairseq)" install -c constraints.txt --no-build-isolation "$fairseq"
 # On a PyTorch for CPUs nothing but tests uses the CUDA library, which takes minutes to compile.
-if [[ $extra != test ]] && "$venv/bin/python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then
+if [[ -z $extra ]] && "$venv/bin/python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)'; then
     export EXLM_NO_CUDA=${EXLM_NO_CUDA-1}
 fi
-step "ExLM, the rest" install -c constraints.txt --no-build-isolation -v -e ".[$extra]"
+step "ExLM, the rest" install -c constraints.txt --no-build-isolation -v -e ".${extra:+[$extra]}"
 
 op='import sources, sys; sys.exit(not sources.library_path("cpu").exists())'
 if PYTHONPATH=fs_plugins/custom_ops "$venv/bin/python" -c "$op"; then
-    { installed export && [[ $extra != test ]] || installed test; } >"$stamp.new"
+    { installed package && [[ -z $extra ]] || installed test; } >"$stamp.new"
     mv "$stamp.new" "$stamp"
 else # no stamp: the next run tries again
     echo "warning: the DAG loss could not be compiled; ExLM will use the slower plain PyTorch path. See $log" >&2

@@ -72,10 +72,10 @@ def test_an_environment_is_of_the_files_that_it_was_made_of(tmp_path):
     def bash(*words) -> str:
         return subprocess.check_output(["bash", *words], cwd=tmp_path, text=True)
 
-    stamp = bash("-c", f"venv=.venv\n{stamped}\ninstalled export")
+    stamp = bash("-c", f"venv=.venv\n{stamped}\ninstalled package")
     write_file(tmp_path / ".venv" / "exlm-stamp", stamp)
     assert bash("scripts/setup_env.sh") == ""  # up to date
     for path, content in files.items():
         path.write_text(content + "\n")
-        assert bash("-c", f"venv=.venv\n{stamped}\ninstalled export") != stamp, path
+        assert bash("-c", f"venv=.venv\n{stamped}\ninstalled package") != stamp, path
         path.write_text(content)
