@@ -2,27 +2,8 @@
 
 import bench_step
 import pytest
-import torch
-from step_costs import OperatorCounter, peak_of_allocations, size_in_memory
 
 TINY = ["--arch=exlm_tiny", "--baseline=mlm_tiny", "--vocabulary=50", "--tokens=40", "--repeats=1"]
-
-
-def test_operators_bytes_and_peak_memory():
-    x = torch.ones(4, 8)
-    with OperatorCounter() as counter:
-        (x + x).t().unsqueeze(0)
-    assert counter.calls == {"aten.add.Tensor": 1} and counter.nbytes == 3 * 4 * 8 * 4
-    assert size_in_memory(torch.ones(1, 8).expand(5, 8)) == 8 * 4
-    assert size_in_memory(torch.ones(0, 8)) == 0
-
-    def allocate():
-        a = torch.ones(1000)
-        b = a + a
-        del a
-        return torch.ones(500) + b[:500]
-
-    assert peak_of_allocations(allocate) == 4 * (1000 + 1000)
 
 
 @pytest.mark.slow

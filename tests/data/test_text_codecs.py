@@ -84,23 +84,14 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
     assert smiles_form(tmp_path) is None
 
 
-def test_tokenizers_of_another_kind_or_dictionary(tokenizer_json, small_gpt2, tmp_path):
-    tokens = builders.dictionary([f"{'Ġ' * (i % 3 == 0)}w{i}" for i in range(100)])
-    ids = builders.dictionary([str(i) for i in range(2000)])
-    vocab = json.loads((small_gpt2 / "encoder.json").read_text())
-    (tmp_path / "vocab.json").write_text(json.dumps({**vocab, "<mask>": len(vocab)}))
-    roberta = [tmp_path / "vocab.json", small_gpt2 / "vocab.bpe"]
+def test_what_is_no_byte_level_bpe(tokenizer_json, tmp_path):
+    """And symbols that are a BPE's, without its files."""
     content = json.loads(tokenizer_json.read_text())
-    lacking = {**content, "model": {**content["model"], "vocab": {"a": 0}, "merges": []}}
-    words = {**content, "decoder": None}  # of which an export would make others
-    for name, other in (("lacking.json", lacking), ("words.json", words)):
-        (tmp_path / name).write_text(json.dumps(other))
-    for source, symbols, named in (
-        (tmp_path / "lacking.json", tokens, "lacking.json is no byte-level BPE"),
-        (tmp_path / "words.json", tokens, "words.json is no byte-level BPE"),
-        (roberta, ids, "<mask>"),
-        (None, tokens, "'Ġw99'.*--bpe tokenizer.json"),
-        (None, ids, "--bpe encoder.json vocab.bpe"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            make_codec(source, tmp_path, symbols)
+    lacking = content["model"] | {"vocab": {"a": 0}, "merges": []}
+    for name, other in (("lacking", {"model": lacking}), ("words", {"decoder": None})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content | other))
+        with pytest.raises(ValueError, match=f"{name}.json is no byte-level BPE"):
+            make_codec(tmp_path / f"{name}.json", tmp_path, builders.dictionary("ab"))
+    for symbols in ([f"{'Ġ' * (i % 3 == 0)}w{i}" for i in range(100)], map(str, range(2000))):
+        with pytest.raises(ValueError, match="--bpe"):
+            make_codec(None, tmp_path, builders.dictionary(symbols))

@@ -43,15 +43,11 @@ def test_the_commands_of_the_study(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_job_stops_no_other_and_its_log_is_shown(tmp_path):
+def test_a_failing_job_stops_no_other(tmp_path):
     for name in ("dict.txt", "train.bin", "valid.bin"):
         write_file(tmp_path / "data" / name, "")
-    words = ("output=out", "size=small", "data=data", "gpus=0")
-    shown = fail(tmp_path, "table12", "--config", *words)
-    for key in ("exlm-k4-p0.15/lr-default/seed-1", "repeated-mlm-k1-p0.15/lr-default/seed-1"):
-        assert f"exit status 2; the end of out/study/{key}/train.log:" in shown
-    assert shown.count("data/dict.txt is empty") == 2
-    assert "rerun the same command to resume" in shown
+    fail(tmp_path, "table12", "--config", "output=out", "size=small", "data=data", "gpus=0")
+    assert len([*tmp_path.glob("out/study/*/*/*/train.log")]) == 2
 
 
 @pytest.mark.slow

@@ -30,15 +30,6 @@ def test_pretraining(flag, file, value):
     assert found is None if value == "" else float(found) == float(value)
 
 
-@pytest.mark.parametrize("file", ["paper.flags", "base.flags", "large.flags", "smiles/paper.flags"])
-def test_what_all_pretrainings_share(file):
-    flags = Flags.read(CONFIGS / "pretrain" / file)
-    shared = {"--lr-scheduler": "polynomial_decay", "--optimizer": "adam", "--activation-fn": "gelu"}
-    shared |= {"--adam-betas": "(0.9,0.98)", "--total-num-update": flags.value("--max-update")}
-    assert {flag: flags.value(flag) for flag in shared} == shared
-    assert flags.value("--max-positions") == (None if "smiles" in file else "512")
-
-
 @pytest.mark.parametrize(("name", "flag", "value"), cells("moleculenet"))
 def test_moleculenet(name, flag, value):
     assert float(Flags.read(CONFIGS / "finetune" / "table8" / f"{name}.flags").value(flag)) == float(value)
