@@ -3,7 +3,6 @@ import re
 import shutil
 
 import claims_tables
-import figures
 import make
 import pandas as pd
 import pytest
@@ -43,15 +42,6 @@ def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(page):
     known = {f"{100 * p:g}" for file in ("states", "experiments", "entropy") for p in make.read(file)["p"]}
     known |= {number for text in (IN_TABLES, IN_FILES, PAPERS) for number in NUMBER.findall(text)}
     assert set(NUMBER.findall(prose)) <= known | VERSIONS
-
-
-def test_the_gap_over_scale_is_of_models_of_one_size_and_probability():
-    figure = make.Figure()
-    figures.scale_figure(figure)
-    data = make.read("scale").query("p == 0.15 and width == 64").groupby("name")["joint"].mean()
-    gaps = {line.get_label(): line.get_ydata()[0] for line in figure.axes[0].get_lines()}
-    assert gaps["local, k = 4"] == pytest.approx(data["exlm-local-s-p15"] - data["mlm-s-p15"])
-    assert gaps["ExLM (paper), k = 4"] == pytest.approx(data["exlm-s-p15"] - data["mlm-s-p15"])
 
 
 def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):

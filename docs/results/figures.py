@@ -1,14 +1,11 @@
 """The figures of docs/results.md and README.md."""
 
-import pandas as pd
-from lib.report.figures import COLOURS, QUICKSTART, fill, lines, percent
-from lib.report.tables import over_seeds
+from lib.report.figures import COLOURS, QUICKSTART, fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rows import by_passes, entropies, read, sizes
+from rows import by_passes, entropies, read
 from summary import Known, mean, standard_error
 
-VARIANTS = "R =|first layer|w/o|k = 2"  # of the states, that only the table has
 OTHERS = "continued|from the MLM|absolute"  # of the passes
 
 
@@ -45,37 +42,6 @@ def figure5(figure: Figure) -> None:
         fill(axes, cells, f"{title}: entropy, bits", 2, vmin=0, vmax=9)
 
 
-def states_figure(figure: Figure) -> None:
-    """Draws joint bits less the shortest MLM's over FLOPs, a panel for each corpus and p; error bars are
-    standard deviations."""
-    data = pd.concat([read("states").assign(corpus="molecules"), read("states_text").assign(corpus="text")])
-    data = data[~data["label"].str.contains(VARIANTS)]
-    colours = dict(zip(data[data.k > 1]["label"].unique(), COLOURS, strict=False))
-    groups = list(data.groupby(["corpus", "p"]))
-    panels = figure.subplots(2, (len(groups) + 1) // 2, sharex=True, sharey=True).flat
-    for axes, ((corpus, p), part) in zip(panels, groups, strict=False):
-        part = part.assign(model=part["label"].where(part["k"] > 1, "MLM, by length of training"))
-        mlm = mean(part.query("k == 1 and updates == updates.min()"), "joint").centre
-        for label, one in part.groupby("model", sort=False):
-            lengths = [length for _, length in one.groupby("updates")]
-            xs = [length.flops.mean() / part.query("k == 1")["flops"].min() for length in lengths]
-            ys = [mean(length, "joint") for length in lengths]
-            style = {"color": colours.get(label, "0.2"), "marker": "o", "capsize": 3, "label": label}
-            axes.errorbar(xs, [y.centre - mlm for y in ys], [y.spread or 0 for y in ys], **style)
-        axes.axhline(0, color="0.75", lw=0.8, zorder=0)
-        axes.set_title(f"{corpus}, p = {percent(p)}", fontsize=11)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_xscale("log")
-        axes.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
-        axes.minorticks_off()
-    figure.supxlabel("FLOPs of training, times the MLM's", fontsize=10)
-    figure.supylabel("joint bits per masked token, less the MLM's (lower is better)", fontsize=10)
-    handles = {}
-    for axes in figure.axes:
-        handles |= {label: one for one, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-
-
 def passes_figure(figure: Figure) -> None:
     """Draws joint bits and valid fillings over passes, a column for each masking probability."""
     shown = "setting != 'one mask' and group == group.iloc[-1] and not label.str.contains(@OTHERS)"
@@ -101,27 +67,6 @@ def passes_figure(figure: Figure) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
 
 
-def scale_figure(figure: Figure) -> None:
-    """Draws ExLM's joint bits less the MLM's of the same size, over its FLOPs, by p; hollow: one seed."""
-    data = sizes()
-    panels = figure.subplots(1, data["p"].nunique(), sharey=True)
-    for axes, (p, part) in zip(panels, data.groupby("p"), strict=True):
-        mlms = {width: mean(one, "joint") for width, one in part[part["k"] == 1].groupby("width")}
-        models = part[part["k"] > 1].sort_values("width").groupby("label", sort=False)
-        for colour, (label, model) in zip(COLOURS, models, strict=False):
-            xs, ys = [], []
-            for width, one in model.groupby("width"):
-                exlm, mlm = mean(one, "joint"), mlms[width]
-                xs.append(one["flops"].mean())
-                ys.append(exlm.centre - mlm.centre)
-                add_gap(axes, xs[-1], exlm, mlm, marker="o", color=colour, zorder=3)
-            axes.plot(xs, ys, color=colour, label=label)
-        axes.axhline(0, color="0.3", lw=1)
-        axes.set(title=f"p = {percent(p)}", xscale="log", xlabel="FLOPs of training")
-    panels[0].set_ylabel("ExLM - MLM, joint bits")
-    panels[-1].legend(fontsize=8, frameon=False)
-
-
 def divergence_figure(figure: Figure) -> None:
     """Draws what a lattice gains by dependence over how much its states differed at first."""
     axes = figure.add_subplot(xscale="log", ylabel="gain by dependence, bits")
@@ -132,9 +77,25 @@ def divergence_figure(figure: Figure) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def quickstart_figure() -> Figure:
-    """Returns joint bits of the quickstart's models over updates."""
-    values = {}
-    for (name, updates), part in read("quickstart_curves").groupby(["model", "updates"], sort=False):
-        values.setdefault(QUICKSTART[name], {})[updates] = over_seeds(part["joint"])
-    return lines(values, "joint bits per masked token", "updates", better="lower")
+def quickstart_figure(figure: Figure) -> None:
+    """Draws joint bits of the quickstart's models over updates and over seconds of a core, mean and range of
+    seeds; the MLM's longer training over seconds alone."""
+    seconds = read("quickstart_seconds").set_index("model")["seconds"]
+    data = read("quickstart_curves")
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, unit in zip(panels, ("updates", "seconds of a core"), strict=True):
+        colours = dict(zip(QUICKSTART, ("0.2", *COLOURS), strict=False))
+        for (name, length), part in data.groupby(["model", "length"], sort=False):
+            longer = length > data["length"].min()
+            if longer and unit == "updates":
+                continue
+            each = part.groupby("updates")["joint"].agg(["mean", "min", "max"])
+            xs = each.index * (1 if unit == "updates" else seconds[name])
+            label = QUICKSTART[name] + (f", {length:,} updates" if longer else "")
+            style = {"color": colours[name], "ls": "--" if longer else "-", "label": label}
+            panel.plot(xs, each["mean"], **style)
+            panel.fill_between(xs, each["min"], each["max"], color=colours[name], alpha=0.15, lw=0)
+        panel.set_xlabel(unit)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("joint bits per masked token (lower is better)")
+    panels[1].legend(fontsize=8, frameon=False)

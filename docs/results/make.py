@@ -22,7 +22,7 @@ from lib.report.page import markdown_table
 from lib.report.tables import holm
 from lib.workflow.runs import targets
 from matplotlib.figure import Figure
-from rows import DOCS, by_passes, entropies, read, sizes
+from rows import DOCS, by_passes, entropies, read
 from summary import Known, difference, mean, p_value, paired, text
 
 from fs_plugins.custom_ops.dag_loss import node_posteriors
@@ -153,11 +153,11 @@ def costs() -> pd.DataFrame:
 
     def row(runs: pd.DataFrame) -> dict:
         each = runs.drop_duplicates("seed")
-        found = {"updates": f"{runs['updates'].max()}", "parameters": f"{runs['parameters'].max():,}"}
+        found = {"updates": f"{runs['updates'].max():,}", "parameters": f"{runs['parameters'].max():,}"}
         found["FLOPs, times the MLM's"] = f"{runs['flops'].max() / least:.2f}"
         return found | {"seconds of a core": f"{each['seconds'].mean():,.0f}"}
 
-    return of_models(DRUGLIKE, row)
+    return of_models(CONTROLS, row)
 
 
 def few() -> pd.DataFrame:
@@ -186,13 +186,21 @@ def from_mlm() -> pd.DataFrame:
     """Returns the joint bits of trainings that went on from an MLM, all masks in one pass."""
 
     def row(runs: pd.DataFrame) -> dict:
-        found = {how: bits(runs, how) for how in ("one mask", "15%", "38.7%", "62.2%")}
+        seconds = runs.drop_duplicates("seed")["seconds"].mean()
+        found = {"updates": f"{runs['updates'].max():,}", "seconds": f"{seconds:,.0f}"}
+        found |= {how: bits(runs, how) for how in ("one mask", "15%", "38.7%", "62.2%")}
         found["38.7%, one by one"] = bits(runs, "38.7%", "one by one")
         return found | {
             "effective states": text(mean(runs.groupby("seed").agg({"states": "mean"}), "states"), 2)
         }
 
     return of_models(f"{DRUGLIKE} and (label.str.contains('continued') or label.str.contains('from'))", row)
+
+
+def by_width() -> pd.DataFrame:
+    """Returns the runs of scale.csv, with p and width as ``setting``."""
+    data = read("scale").sort_values(["p", "width"], kind="stable")
+    return data.assign(setting=data["p"].map(percent) + ", width " + data["width"].astype(str))
 
 
 def molecule_leads() -> pd.DataFrame:
@@ -246,14 +254,13 @@ BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_s
 BY["quickstart"] = "corpus"
 TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
 TABLES |= {"many38": lambda: many("38.7%"), "many62": lambda: many("62.2%")}
-TABLES["scale"] = lambda: leads(sizes().query("width != 128"), "setting")
+TABLES["scale"] = lambda: leads(by_width(), "setting")
 FIGURES = {  # file: function, width and height
     "results_gap": (figures.gap_figure, 7, 3.6),
     "results_figure5": (figures.figure5, 9, 2.9),
-    "results_states": (figures.states_figure, 8, 6.4),
-    "results_scale": (figures.scale_figure, 9, 3.6),
     "results_passes": (figures.passes_figure, 9, 5.2),
     "results_divergence": (figures.divergence_figure, 7, 3.6),
+    "quickstart": (figures.quickstart_figure, 8, 3.6),
 }
 
 
@@ -273,4 +280,3 @@ def main(argv: list[str] | None = None) -> None:
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
         (DOCS / f"{name}.png").write_bytes(picture(figure))
-    (DOCS / "quickstart.png").write_bytes(picture(figures.quickstart_figure()))

@@ -26,14 +26,6 @@ def entropies() -> dict[str, dict[tuple[int, float], float]]:
     return {"the paper": papers, "ours": ours}
 
 
-def sizes() -> pd.DataFrame:
-    """Returns the runs of three sizes: those of scale.csv, and of states.csv their like of width 128."""
-    scale = read("scale")
-    base = read("states").query("updates == 800 and label in @scale.label and p in @scale.p")
-    data = pd.concat([scale, base.assign(width=128)]).sort_values(["p", "width"], kind="stable")
-    return data.assign(setting=data["p"].map(percent) + ", width " + data["width"].astype(str))
-
-
 def by_passes() -> pd.DataFrame:
     """Returns the runs of passes.csv with ``setting``, the masking probability of the measure, as a text."""
     data = read("passes").assign(passes=lambda rows: rows["passes"].replace("each", "one by one"))
