@@ -2,12 +2,14 @@
 
     python scripts/molecules.py predict runs/bbbp/seed-1/checkpoint_best.pt molecules.csv
     python scripts/molecules.py predict runs/bbbp/seed-*/checkpoint_best.pt molecules.csv
-    python scripts/molecules.py embed checkpoints/exlm-smiles/checkpoint_best.pt molecules.csv --pooling mean
+    python scripts/molecules.py embed checkpoints/exlm-smiles/checkpoint_best.pt molecules.csv
 
-predict writes molecules.predictions.csv: the columns of the table (of .smi the SMILES and the name), each
-property (the probability of class 1, or the value in the units of the training data) and a remark: why a
-molecule could not be read (its values are empty then), or what to be wary of, such as tokens that the model
-does not know. Of several models it writes their mean, and beside it their standard deviation (n - 1).
+predict writes molecules.predictions.csv (or --output FILE.csv.gz): the columns of the table (of .smi the
+SMILES and the name), each property (the probability of class 1, or the value in the units of the training
+data) and a remark: why a molecule could not be read (its values are empty then), or what to be wary of, such
+as tokens that the model does not know. Of several models it writes their mean, and beside it their standard
+deviation (n - 1), which is how far they differ, not how far they are from the truth: that is the error on
+their test sets, which it prints.
 
 embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
 read, and the remarks (row from 1, SMILES, remark) in molecules.npy.remarks.tsv.
@@ -29,8 +31,8 @@ import numpy as np
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.data.text_files import COMPRESSED
-from lib.files import DIGITS, atomic, check_absent, plain_cell, tsv_line
+from lib.data.text_files import COMPRESSED, compressed
+from lib.files import DIGITS, RESULT, atomic, check_absent, digits, plain_cell, read_json, tsv_line
 
 
 def remarks_of(output: Path) -> Path:
@@ -40,10 +42,13 @@ def remarks_of(output: Path) -> Path:
 
 def output_of(args: argparse.Namespace) -> Path:
     """Returns ``args.output``, or a file named after the molecules; its folder is made. Raises
-    FileExistsError if it exists and is not to be overwritten."""
+    FileExistsError if it exists and is not to be overwritten, UserError if its name says another format."""
     path = args.molecules.with_suffix("") if args.molecules.suffix.lower() in COMPRESSED else args.molecules
     ending = ".npy" if args.what == "embed" else ".predictions.csv"
     output = args.output or path.with_name(path.stem + ending)
+    formats = (".npy",) if args.what == "embed" else tuple(f".csv{packed}" for packed in ("", *COMPRESSED))
+    if not output.name.lower().endswith(formats):
+        raise UserError(f"--output {output}: {args.what} writes {' or '.join(formats)}, name the file so")
     check_absent(output, args.overwrite)
     output.parent.mkdir(parents=True, exist_ok=True)
     return output
@@ -62,8 +67,8 @@ def predict(output: Path, header: Sequence[str], rows: Iterable[tuple], names: S
         while name in (*header, *more):
             name += " (predicted)"
         more.append(name)
-    with atomic(output, "wb") as raw:
-        file = io.TextIOWrapper(raw, "utf-8", "surrogateescape", newline="")
+    with atomic(output, "wb") as raw, compressed(raw, output) as packed:
+        file = io.TextIOWrapper(packed, "utf-8", "surrogateescape", newline="")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*header, *more])
         for record, (values, remark) in rows:
@@ -101,6 +106,14 @@ def predictions(models: Sequence, texts: Sequence[Iterable[str]]) -> tuple[list[
     return [part for name in names for part in (name, f"{name} (std)")], map(together, rows)
 
 
+def tested(models: Sequence[Path]) -> str:
+    """Returns what models were worth on their test sets, by result.json beside them; "" if nothing is."""
+    found = [read_json(path.parent / RESULT) or {} for path in models if path.is_file()]
+    scores = [(one["metric"], one["metrics"].get("test", {}).get(one["metric"])) for one in found if one]
+    shown = ", ".join(f"{metric} {digits(score)}" for metric, score in scores if score is not None)
+    return f"on the test set of the training: {shown}" if shown else ""
+
+
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:
     """Writes vectors and remarks; ``rows`` and the counts are as in :func:`predict`."""
     counts, header = Counter(), {"descr": "<f4", "fortran_order": False, "shape": shape}
@@ -134,8 +147,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--valence", choices=("check", "allow"), help=valence)
     add("--batch-tokens", type=positive, default=16384, metavar="N", help="(default: %(default)s)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    pooling = "embed: the state of <s> (of ExLM its first), or the mean over the tokens (default: first)"
-    add("--pooling", choices=("first", "mean"), default="first", help=pooling)
+    pooling = "embed: the mean over the tokens (default), or the state of <s> (of ExLM its first)"
+    add("--pooling", choices=("mean", "first"), default="mean", help=pooling)
     args = parser.parse_args(argv)
     if args.what == "embed" and len(args.model) > 1:
         raise UserError(f"embed takes one model, not {len(args.model)}: embed with each by itself")
@@ -175,3 +188,5 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f"none of {unread:,} molecules could be read: {why}")
     said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
     print(f"{output}: {counts.total():,} molecules{said}")
+    if args.what == "predict" and (scores := tested(args.model)):
+        print(scores)

@@ -130,12 +130,12 @@ class Model:
             ids = [*ids[: self.limit - 1], ids[-1]]
         return torch.tensor(ids).repeat_interleave(self.checkpoint.copies), "; ".join(remarks)
 
-    def embed(self, texts: str | Iterable[str], pooling: str = "first") -> Iterator[Row]:
+    def embed(self, texts: str | Iterable[str], pooling: str = "mean") -> Iterator[Row]:
         """Yields for each text, in order, its [width] float32 and a remark; None and the reason if it is
         unreadable. A string is one text.
 
-        It is the last layer's state of ``<s>`` (of ExLM the first of its states, node 0), or with "mean" the
-        mean over the states of its own tokens.
+        It is the mean over the last layer's states of its own tokens, or with "first" the state of ``<s>``, of
+        ExLM the first of its states, node 0: it predicts worse without fine-tuning.
         """
         first = IS_FIRST[pooling]
         return self._stream(texts, lambda tokens: self._pooled(tokens, first))

@@ -1,11 +1,16 @@
 """Molecules in, rows out: no row and no column is lost, and nothing is overwritten unasked."""
 
+import bz2
 import csv
+import gzip
 import json
+import lzma
+import os
 
 import molecules as script
 import numpy as np
 import prepare_moleculenet
+import prepare_smiles
 import prepare_smiles
 import pytest
 import torch
@@ -78,14 +83,14 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
         remarks = (tmp_path / "a.npy.remarks.tsv").read_text().splitlines()[1:]
         assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
     call("embed", path, stream)  # beside the molecules
-    assert np.load(tmp_path / "set.npy").shape == (8, 32)
+    assert np.array_equal(np.load(tmp_path / "set.npy"), np.load(out), equal_nan=True)  # the mean
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
     assert "no properties" in refused(script.main, "predict", path, stream, "--device", "cpu")
     bad = write_file(tmp_path / "bad.txt", "ethanol\n")
     assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
 
 
-def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path):
+def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path, refused, capsys):
     """To as many digits as float64 has; the mean of several models, and how far they differ."""
     paths, found = [], []
     for seed in (1, 2, 3):
@@ -103,11 +108,33 @@ def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp
     rows = read_csv(tmp_path / "a.predictions.csv")
     assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found[0]), ""]
     assert len({row["energy"] for row in rows}) == 5
+    write_file(paths[1].parent / "result.json", {"metric": "rmse", "metrics": {"test": {"rmse": 0.4321}}})
     call("predict", *paths, table, "--overwrite")
+    assert "rmse 0.4321" in capsys.readouterr().out
     rows = read_csv(tmp_path / "a.predictions.csv")
+    for ending, opener in ((".csv.gz", gzip.open), (".CSV.xz", lzma.open), (".csv.bz2", bz2.open)):
+        call("predict", *paths, table, "--output", tmp_path / f"b{ending}")
+        with opener(tmp_path / f"b{ending}", "rt", newline="") as file:
+            assert [*csv.DictReader(file)] == rows
+    for what, name in (
+        ("predict", "b.tsv"),
+        ("predict", "b.parquet"),
+        ("embed", "b.csv"),
+        ("embed", "b.npz"),
+    ):
+        message = refused(script.main, what, paths[0], table, "--output", tmp_path / name, "--device", "cpu")
+        assert name in message and not (tmp_path / name).exists()
     assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found.mean(0)), ""]
     assert [row["energy (std)"] for row in rows] == [*(f"{x:.15g}" for x in found.std(0, ddof=1)), ""]
     assert rows[4]["remark"] == "not a SMILES string"
+
+
+def test_a_pipe_is_refused(tmp_path, refused):
+    """Of any ending, before anything waits for it."""
+    for name in ("a.csv", "a.smi", "63"):
+        os.mkfifo(tmp_path / name)
+        assert "is a pipe" in refused(script.main, "embed", "no model", tmp_path / name)
+        assert "is a pipe" in refused(prepare_smiles.main, tmp_path / "out", "--train", tmp_path / name)
 
 
 def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):

@@ -125,10 +125,12 @@ def binarise(
         build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
     Returns:
-        What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, "symbols"
-        (entries of the dictionary with fairseq's four) and what the encoder counted.
+        What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, how many
+        molecules or documents of ``valid`` are in ``train`` too, "symbols" (entries of the dictionary with
+        fairseq's four) and what the encoder counted.
     """
     rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
+    validated, repeated = set(), set()  # places of --valid, and those of them that train has, too
     files = {"valid": valid, "train": train}  # valid first: whether it is empty is soon known
     drafts = {path: folder / "draft" / str(number) for number, path in enumerate([*valid, *train])}
     (folder / "draft").mkdir(exist_ok=True)
@@ -146,6 +148,10 @@ def binarise(
                 rejected.update(reason_of(row.reason) for row in block.rejections)
                 counts.update(block.counts)
                 least = min([least, *block.places])
+                if source in valid:
+                    validated.update(block.places)
+                else:
+                    repeated.update(validated.intersection(block.places))
                 if build_dictionary:
                     symbols.update(chain.from_iterable(block.sentences))
     if build_dictionary:
@@ -167,7 +173,7 @@ def binarise(
         result[split] = {"sentences": sentences, "tokens": tokens}
     shutil.rmtree(folder / "draft")
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
-    result |= {"rejected": dict(rejected.most_common()), **counts}
+    result |= {"rejected": dict(rejected.most_common()), "valid_in_train": len(repeated), **counts}
     write_json(folder / FINISHED, result)
     return result
 

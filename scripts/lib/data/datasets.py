@@ -70,6 +70,8 @@ def show_result(result: dict, output: Path, what: str) -> None:
     if (tokens := result["valid"]["tokens"]) < FEW_TOKENS:
         few = f"warning: {tokens:,} tokens are few to choose checkpoint_best.pt by, or to measure on"
         print(f"{few}: give more for validation, by --valid or --valid-share")
+    if repeated := result["valid_in_train"]:
+        print(f"warning: {repeated:,} of --valid are in --train too: validation is too good, leave them out")
     total = sum(result["rejected"].values())
     reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
     if total > sum(result[split]["sentences"] for split in ("train", "valid")):

@@ -59,6 +59,12 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
     for place in given:
         files = (_files_in(place) if place.is_dir() else []) or [place]  # an empty folder is no file
         layouts |= {path: SUFFIXES.get(suffix_of(path)) or _begun(path, plain) for path in files}
+    for path in (path for path, layout in layouts.items() if layout == JSON):
+        with opened(path) as file:
+            first = file.readline(1 << 10).removeprefix(BOM).strip()
+        if first == b"{" or first.startswith(b"["):
+            lines = f"jq -c {chr(39)}.[]?{chr(39)}"
+            raise UserError(f"{path} is one value of JSON, not a document a line: {lines}")
     return layouts
 
 

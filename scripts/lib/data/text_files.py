@@ -31,6 +31,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield file
 
 
+def compressed(file: BinaryIO, path: Path):
+    """Returns a context with the file to write to, compressed as the name of ``path`` ends."""
+    packers = dict(zip(COMPRESSED, OPENERS.values(), strict=True))
+    return packers[path.suffix.lower()](file, "wb") if path.suffix.lower() in packers else nullcontext(file)
+
+
 def refuse_pipe(path: Path) -> None:
     """Raises UserError for what can be read only once, such as /dev/stdin and <(zcat FILE)."""
     if path.is_fifo() or path.is_char_device() or path.is_socket():
