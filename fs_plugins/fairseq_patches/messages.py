@@ -29,9 +29,13 @@ silence_known_warnings()
 
 
 @wrap(Trainer, "train_step")
-def log_the_hours_left(original, trainer, *args, **kwargs):
-    """Logs ``hours_left``, to ``--max-update`` at the present speed; validations and saving come on top."""
-    output, most = original(trainer, *args, **kwargs), trainer.cfg.optimization.max_update
+def say_more(original, trainer, *args, **kwargs):
+    """Logs ``hours_left``, to ``--max-update`` at the present speed; validations and saving come on top. Says
+    what to do about gradients that are not finite, of which fairseq says that they are."""
+    try:
+        output, most = original(trainer, *args, **kwargs), trainer.cfg.optimization.max_update
+    except FloatingPointError as error:
+        raise FloatingPointError(f"{error}: lower --lr or raise --warmup-updates, and rerun") from error
     if output is not None and most > 0:
         left = max(most - trainer.get_num_updates(), 0)
         metrics.log_derived("hours_left", lambda meters: round(left / 3600 / (meters["ups"].avg or 1), 2))

@@ -134,8 +134,8 @@ class Model:
         """Yields for each text, in order, its [width] float32 and a remark; None and the reason if it is
         unreadable. A string is one text.
 
-        It is the mean over the last layer's states of its own tokens, or with "first" the state of ``<s>``, of
-        ExLM the first of its states, node 0: it predicts worse without fine-tuning.
+        It is the mean over the last layer's states of its own tokens; with "first" it is the state of
+        ``<s>`` (of ExLM the first, node 0), which predicts worse without fine-tuning.
         """
         first = IS_FIRST[pooling]
         return self._stream(texts, lambda tokens: self._pooled(tokens, first))

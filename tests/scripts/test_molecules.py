@@ -11,7 +11,6 @@ import molecules as script
 import numpy as np
 import prepare_moleculenet
 import prepare_smiles
-import prepare_smiles
 import pytest
 import torch
 from lib.data.molecules import header_of, records_in

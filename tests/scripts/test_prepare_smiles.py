@@ -1,6 +1,7 @@
 """Molecules to data-bin: what is good is kept in order, what is bad is told with its place."""
 
 import csv
+import json
 import pickle
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     places = [(str(path), str(2 * i + 2)) for i in range(7)] + [(str(values), "0"), (str(values), "1")]
     assert [row[:2] for row in rejected] == places
     named = ("empty SMILES", "not a SMILES", "valence", "white space", "not a SMILES", "too long")
-    named += ("RDKit cannot", "invalid SMILES", "not a readable value")
+    named += ("SMARTS", "invalid SMILES", "not a readable value")
     assert all(name in reason for name, (_, _, reason, _) in zip(named, rejected, strict=True))
     assert [text for *_, text in rejected[:7]] == ["", "'=C1CC", *bad[2:4], "\\xff", *bad[5:]]
 
@@ -97,6 +98,17 @@ def test_the_split_is_by_molecule(form, tmp_path):
     both = [*train, *valid]  # of two spellings, RDKit writes one
     assert sorted(both) == sorted(spellings) if form == "as-given" else len({*both}) == len(spellings) / 2
     assert 0.06 < len(valid) / len(spellings) < 0.15
+
+
+def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
+    """Once each, however they are spelled."""
+    write(tmp_path / "b.txt", ["OCC", "CC", "N#C", "CN", "C(C)O"])
+    words = ("--train", write(tmp_path / "a.txt", [*MOLECULES, "CCO"]), "--valid", tmp_path / "b.txt")
+    for flags, count in ((("--smiles", "as-given"), 2), (("--workers", "1"), 2)):
+        out = tmp_path / flags[1]
+        assert prepare_smiles.main([*map(str, (out, *words, *flags))]) == 0
+        assert json.loads((out / "prepared.json").read_text())["valid_in_train"] == count
+        assert "2 of --valid" in capsys.readouterr().out
 
 
 def test_what_is_refused_before_work_starts(tmp_path, refused):

@@ -147,12 +147,16 @@ def test_empty_files_of_a_folder(prepare, tmp_path):
 def test_what_is_refused(bpe, tmp_path, refused):
     source, out = write_file(tmp_path / "a.txt", "in the inn\n\nthe thin thing\n"), tmp_path / "out"
     blank, same = (write_file(tmp_path / f"{n}.txt", t) for n, t in (("b", " \n\n"), ("s", "Inn.\n\n" * 9)))
+    pretty = write_file(tmp_path / "p.json", json.dumps({"text": "Inn."}, indent=1).encode("utf-8-sig"))
+    listed = write_file(tmp_path / "l.jsonl.gz", json.dumps([{"text": "Inn."}]).encode())
     few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(256)))
     for train, flags, named in (
         (blank, (), "nothing is left for train"),
         (same, (), "or --valid, as copies of one"),
         (source, ("--valid", source), f"{source} is given more than once"),
         (source, ("--dictionary", few), f"{source}, line 1: {few} has no token '25"),
+        (pretty, (), f"{pretty} begins with '{{'"),
+        (source, ("--valid", listed), f"{listed} begins with '["),
     ):
         words = (out, "--bpe", bpe, "--workers", 1, "--train", train, *flags)
         assert named in refused(prepare_text.main, *words)

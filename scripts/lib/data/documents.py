@@ -63,8 +63,8 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
         with opened(path) as file:
             first = file.readline(1 << 10).removeprefix(BOM).strip()
         if first == b"{" or first.startswith(b"["):
-            lines = f"jq -c {chr(39)}.[]?{chr(39)}"
-            raise UserError(f"{path} is one value of JSON, not a document a line: {lines}")
+            lines = "a document a line, {...}, such as jq -c '.[]' writes"
+            raise UserError(f"{path} begins with {first[:20].decode(errors='replace')!r}: give {lines}")
     return layouts
 
 

@@ -67,7 +67,10 @@ def read(config: dict) -> argparse.Namespace:
     commas are several. Raises UserError for an unknown setting, or values that do not go together."""
     options, words = parser(), []
     known = vars(options.parse_args([]))
+    paths = {action.dest for action in options._actions if action.type in (None, Path)}
     for name, value in config.items():
+        if name in paths and isinstance(value, int | float):  # of 2026_11_27 it makes 20261127
+            raise UserError(f"{name}: Snakemake read a number, {value}: write it as a path, {name}=./NAME")
         if isinstance(known.get(name), list) and value is not None:
             pairs = [f"{key}={item}" for key, item in value.items()] if isinstance(value, dict) else value
             several = pairs if isinstance(pairs, list) else str(pairs).split(",")

@@ -36,6 +36,8 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
         ({"rates": "1e-3,2e-3", "seeds": "1,2", "flags": "--lr 1"}, "flags: --lr "),
         ({"finetune_flags": "--lr 1 --bf16"}, "finetune_flags: --lr "),
         ({"init_from": "exlm=."}, "init_from exlm"),
+        ({"output": 20261127}, "output=./NAME"),
+        ({"data": 1e5}, "data=./NAME"),
         ({"rates": "1e-3,2e-3"}, "rates: give two"),
         ({"rates": "0,001", "seeds": "1,2"}, "rates: '0'"),
         ({"rates": "1e-3,2e-3", "seeds": "1,2", "runs_table": "lr.csv"}, "runs_table: .* --lr "),
