@@ -8,7 +8,7 @@
 #               and defaults for any other name
 #   CHECKPOINT  of a pre-training, or a folder for transformers such as pretrained/exlm-molecules
 #   DATA        a folder made by prepare_moleculenet.py with the dictionary of the pre-training
-#   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv and, last,
+#   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv (of values also .png) and, last,
 #               result.json
 #
 # As finetune_glue.sh (see its --help), with configs/finetune/table8. Of molecules of more than 512 tokens the start is

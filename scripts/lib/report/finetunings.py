@@ -10,6 +10,7 @@ import pandas as pd
 from lib.files import CONFIGS, RESULT
 from lib.finetuning.benchmarks import BENCHMARKS, TABLES
 from lib.finetuning.grids import points_of
+from lib.finetuning.moleculenet.results import PICTURE
 from lib.report.page import Page
 from lib.report.study import DAMAGED, read
 from lib.report.tables import over_seeds, text
@@ -107,6 +108,10 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list) -> None:
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
     page.items(_remarks(results))
+    for row in results.drop_duplicates(["model", "task"]).itertuples():
+        if (picture := row.path.with_name(f"test{PICTURE}")).is_file():
+            page.text(f"{row.model}, {row.task}, seed {row.seed}: the test set's predictions and labels")
+            page.picture(f"{name}-{row.Index}", picture)
 
 
 def _decimals(error: float) -> int:

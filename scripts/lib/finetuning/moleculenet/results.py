@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 from lib.files import DIGITS, atomic, digits, plain_cell, write_result
+from lib.finetuning.moleculenet.pictures import truth_against_prediction, write_picture
 
 from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.moleculenet.metrics import by_property, metrics_of, summarise
 from fs_plugins.finetuning.outputs import PropertyInfo
 
-SPLITS = ("valid", "test")
+SPLITS, PICTURE = ("valid", "test"), ".predictions.png"
 
 
 @dataclass
@@ -67,7 +68,8 @@ def write_results(
     **more: dict,
 ) -> str:
     """Writes SAVE/SPLIT.predictions.csv (line, SMILES, and for each property the prediction, a probability or
-    a value, and the label) and, last, SAVE/result.json; returns the metrics in words.
+    a value, and the label), of values SPLIT.predictions.png and, last, SAVE/result.json; returns the metrics
+    in words.
 
     Args:
         model: its name.
@@ -92,6 +94,9 @@ def write_results(
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
         shown = info.outputs.predictions(torch.from_numpy(values)).numpy() if logits else values
         write_predictions(save / f"{name}.predictions.csv", split, shown, info)
+        if info.regression:
+            figure = truth_against_prediction(info.names, split.labels, shown, f"{model}, {name}")
+            write_picture(save / f"{name}{PICTURE}", figure)
     names = metrics_of(info.kind, len(info.names))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
     write_result(save, "moleculenet", folder["dataset"], names[0], metrics, run, **about)

@@ -75,7 +75,10 @@ def test_table_1_and_regressions(tmp_path):
     assert [*record(page, "a", "ours").values()][2:] == ours
     papers = ["79.6", "72.8", "78.2", "64.5", "78.8", "91.6", "66.9", "76.1", "-"]
     assert [*record(page, "ExLM").values()][2:] == papers
-    errors = record(shown(tmp_path, "regressions", "ab"), "b", "ours")
+    write_file(tmp_path / "b/small/seed-1/test.predictions.png", b"")
+    page = shown(tmp_path, "regressions", "ab")
+    assert [path.parent.parent.name for path in page.pictures.values()] == ["small"]
+    errors = record(page, "b", "ours")
     assert (errors["esol"], errors["small"]) == ("0.500", "0.0000421")
     classes = shown(tmp_path, "multiclass", "ab")
     assert record(classes, "b", "ours")["tox"] == "50.0" and "Matthews" in classes.markdown()

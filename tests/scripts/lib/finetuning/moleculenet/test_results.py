@@ -5,6 +5,7 @@ import json
 import baseline_moleculenet
 import numpy as np
 import pytest
+from lib.finetuning.moleculenet.pictures import truth_against_prediction
 from lib.finetuning.moleculenet.results import Split, write_predictions, write_results
 
 from fs_plugins.data.smiles_tokens import tokenize
@@ -27,6 +28,21 @@ def test_a_property_may_be_named_as_a_column_is(tmp_path):
     info = PropertyInfo("classification", ("line",), (0.0,), (1.0,))
     write_predictions(tmp_path / "a.csv", split, np.array([[0.25], [1.0]]), info)
     assert (tmp_path / "a.csv").read_text() == "line,smiles,line,line (label)\n2,C,0.25,0\n3,CC,1,\n"
+
+
+def test_a_picture_has_each_label_and_its_prediction(tmp_path):
+    """Of the properties that have labels, beside the result."""
+    labels = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 5.0]])
+    predictions = np.array([[2.0, 7.0, 2.5], [8.0, 9.0, 6.0]])
+    figure = truth_against_prediction(["a", "b", "$c_$"], labels, predictions, "")
+    points = [axes.lines[-1].get_xydata().tolist() for axes in figure.axes]
+    assert points == [[[1.0, 2.0]], [[3.0, 2.5], [5.0, 6.0]]]
+    info = PropertyInfo("regression", ("a", "b", "$c_$"), (0.0,) * 3, (1.0,) * 3).to_dict()
+    write_file(tmp_path / "molecules.json", {**info, "dataset": "mine", "split": {}})
+    write_file(tmp_path / "test.tsv", "line\tsmiles\n2\tC\n3\tCC\n")
+    np.save(tmp_path / "test.labels.npy", labels)
+    write_results(tmp_path, tmp_path, "m", {"test": predictions})
+    assert (tmp_path / "test.predictions.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_class_is_predicted_above_one_half(tmp_path):
