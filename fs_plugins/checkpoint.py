@@ -18,7 +18,7 @@ from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
 from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import Outputs, PropertyInfo
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
@@ -123,7 +123,7 @@ def load_checkpoint(
     state, cfg = read_state(path)
     dictionary, folder = _dictionary(path, cfg, state.get("task_state") or {}, data)
     cfg.model.load_checkpoint_heads = True
-    with reading(path):
+    with naming_errors(path):
         model = untrained_model(cfg, dictionary, state["model"])
     logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
     return trained(path, model, state, cfg, dictionary, device, data=folder)
@@ -144,13 +144,13 @@ def untrained_model(cfg: DictConfig, dictionary: Dictionary, weights: dict) -> R
 def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None, **about) -> Checkpoint:
     """Returns a model with the weights of a state, which is as fairseq-train saves it; ``about``: what else a
     Checkpoint has. Raises ValueError for weights of another model, or no such device."""
-    with reading(path):
+    with naming_errors(path):
         model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
         outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
     about["task_state"] = state.get("task_state") or {}
     about["updates"] = (state.get("optimizer_history") or [{}])[-1].get("num_updates")
     about["score"] = (state.get("extra_state") or {}).get("val_loss")
-    with reading(f"device {device}"):
+    with naming_errors(f"device {device}"):
         target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model = model.to(target).eval()
     return Checkpoint(path, model, dictionary, cfg=cfg, device=target, outputs=outputs, **about)
@@ -159,7 +159,7 @@ def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None,
 def read_state(path: Path) -> tuple[dict, DictConfig]:
     """Returns what fairseq-train saved, and the flags of the run by group; no model is built. Raises
     ValueError if it is not a checkpoint, or of another kind of model."""
-    with reading(path):
+    with naming_errors(path):
         state = torch.load(path, map_location="cpu", weights_only=True)
         return state, read_settings(state)
 

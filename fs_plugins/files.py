@@ -19,7 +19,7 @@ PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its l
 
 
 @contextlib.contextmanager
-def reading(path: str | os.PathLike) -> Iterator[None]:
+def naming_errors(path: str | os.PathLike) -> Iterator[None]:
     """Puts a file's name before whatever its reading raises, unless the error has it already: raises
     ValueError with the error's own text, and its type where that says something."""
     try:

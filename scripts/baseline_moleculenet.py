@@ -12,12 +12,13 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
-from lib.files import RESULT, claim, locked
+from lib.files import RESULT, claim
 from lib.finetuning.moleculenet.results import SPLITS, Split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule
+from fs_plugins.files import locked
 from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.outputs import PropertyInfo
 

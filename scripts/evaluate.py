@@ -21,11 +21,12 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 from fairseq import tasks
 from lib.command_line import UserError, argument_parser, positive, script
-from lib.files import RESULT, check_absent, reading
+from lib.files import RESULT
 from lib.finetuning.benchmarks import of_task
 from omegaconf import OmegaConf
 
 import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
+from fs_plugins.files import check_absent, naming_errors
 from fs_plugins.finetuning.scored import ScoredTask, predict
 from fs_plugins.huggingface.restore import open_checkpoint
 
@@ -43,7 +44,7 @@ def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     if unknown := settings.keys() - known:
         raise UserError(f"--task {loaded.task} has no {min(unknown)}: leave it out")
     settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
-    with reading(data):
+    with naming_errors(data):
         task = tasks.setup_task(OmegaConf.merge(loaded.cfg.task, settings), from_checkpoint=True)
         task.adopt(loaded)
     return loaded.model.float(), task, loaded.arch
@@ -69,6 +70,6 @@ def main(argv: list[str] | None = None) -> None:
     args.output.mkdir(parents=True, exist_ok=True)  # what cannot be written is found before any work
     outputs = {}
     for split in args.split:
-        with reading(args.data / split):
+        with naming_errors(args.data / split):
             outputs[split] = predict(task, model, split, args.batch_size)
     print(of_task(task).write(args, task, outputs, arch))

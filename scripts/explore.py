@@ -10,7 +10,8 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 from pathlib import Path
 
 from lib.command_line import argument_parser, proportion, script, visible, whole
-from lib.files import atomic, check_absent, json_text
+
+from fs_plugins.files import atomic, check_absent, json_text
 
 GRAPH, PICTURE, PAGE = "graph.json", "transitions.png", "index.html"
 

@@ -32,7 +32,9 @@ from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.data.text_files import COMPRESSED, compressed
-from lib.files import DIGITS, RESULT, atomic, check_absent, digits, plain_cell, read_json, tsv_line
+from lib.files import DIGITS, RESULT, digits, plain_cell, read_json, tsv_line
+
+from fs_plugins.files import atomic, check_absent
 
 
 def remarks_of(output: Path) -> Path:

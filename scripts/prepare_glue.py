@@ -19,11 +19,12 @@ import pandas as pd
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
-from lib.files import new_folder, write_json, write_lines
+from lib.files import write_lines
 from lib.finetuning.glue.rows import NUMBERS, Rows, files_of, folder_of, read_split
 from lib.finetuning.glue.tasks import TASKS, Task, task_named
 
 from fs_plugins.data.vocabulary import SPECIAL, copy_dictionary
+from fs_plugins.files import new_folder, write_json
 
 SUMMARY = "summary.json"
 

@@ -36,7 +36,7 @@ from lib.command_line import UserError, argument_parser, count, proportion, scri
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.tables import TableFormat, add_table_arguments
-from lib.files import atomic, new_folder, read_json, sha256, tsv_line, write_json, write_lines
+from lib.files import read_json, sha256, tsv_line, write_lines
 from lib.finetuning.moleculenet import source
 from lib.finetuning.moleculenet.source import KNOWN, KnownSet, LabelFormat, Molecule
 
@@ -44,6 +44,7 @@ from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_m
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+from fs_plugins.files import atomic, new_folder, write_json
 from fs_plugins.finetuning.moleculenet import splits as splitting
 from fs_plugins.finetuning.moleculenet.data import FILE, label_scale, one_class_only
 from fs_plugins.finetuning.outputs import KINDS, PropertyInfo

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
-from lib.files import atomic, new_folder
 from lib.finetuning.squad.source import read_squad
 
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
+from fs_plugins.files import atomic, new_folder
 from fs_plugins.finetuning.squad.data import Squad, TokenizedSquad, save_split
 
 

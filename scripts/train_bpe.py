@@ -14,8 +14,10 @@ from pathlib import Path
 from lib.command_line import UserError, argument_parser, script, whole
 from lib.data.documents import COLUMN, LOST, documents_of, layouts_of
 from lib.data.text import paragraphs_of
-from lib.files import check_absent, write_lines
+from lib.files import write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from fs_plugins.files import check_absent
 
 LEAST_VOCABULARY = 256  # the bytes, without merges
 MOST_CHARACTERS = 50_000_000  # to train on

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from fs_plugins import files
-from fs_plugins.files import atomic, new_folder, reading
+from fs_plugins.files import atomic, naming_errors, new_folder
 from tests.support.builders import write_file
 from tests.support.full_disk import at_each_write
 
@@ -44,9 +44,9 @@ def test_what_reading_raises_has_the_name_of_the_file(tmp_path):
         (KeyError("text"), "file: KeyError: 'text'$"),
         (ValueError(f"{path}, 3"), f"^{path}, 3$"),
     ):
-        with pytest.raises(ValueError, match=named), reading(path):
+        with pytest.raises(ValueError, match=named), naming_errors(path):
             raise error
-    with pytest.raises(FileNotFoundError), reading(tmp_path):
+    with pytest.raises(FileNotFoundError), naming_errors(tmp_path):
         path.read_bytes()
 
 

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.vocabulary import MASK, SPECIAL
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
 BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # as a byte-level BPE writes them
@@ -81,7 +81,7 @@ class ByteBpe(Codec):
 
     def __init__(self, *files: str | os.PathLike):
         self.files = tuple(map(Path, files))
-        with reading(", ".join(map(str, files))):
+        with naming_errors(", ".join(map(str, files))):
             self.tokenizer = (_gpt2 if len(files) == 2 else _tokenizer_json)(*files)
         ids = self.tokenizer.get_vocab()
         # without all bytes, characters would be left out
@@ -198,7 +198,7 @@ def smiles_form(folder: Path) -> str | None:
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    with reading(path):
+    with naming_errors(path):
         return json.loads(path.read_text(encoding="utf-8")).get("settings", {}).get("smiles")
 
 

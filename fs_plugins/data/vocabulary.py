@@ -13,7 +13,7 @@ from fairseq.data import Dictionary
 from tokenizers import Tokenizer
 
 from fs_plugins import files
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
@@ -97,7 +97,7 @@ def read_dictionary(path: Path) -> Dictionary:
     path = dictionary_file(path)
     if path.name == TOKENIZER and path.with_name("config.json").is_file():
         return _of_tokenizer(path)
-    with reading(path):
+    with naming_errors(path):
         dictionary = Dictionary.load(str(path))
     if len(dictionary) == len(SPECIAL):  # with which all would be unknown
         raise ValueError(f"{path} is empty: {HINT}")
@@ -119,7 +119,7 @@ def _of_tokenizer(path: Path) -> Dictionary:
     """Returns the symbols of a tokenizer.json that the model of the config.json beside it has; ids that the
     tokenizer lacks, where embeddings were padded, get made-up ones. As in a dict.txt, a last ``<mask>`` is
     left out."""
-    with reading(path):
+    with naming_errors(path):
         size = json.loads(path.with_name("config.json").read_text(encoding="utf-8"))["vocab_size"]
         name_of = Tokenizer.from_file(str(path)).id_to_token
     symbols = [name_of(i) or f"madeupword{i:04d}" for i in range(size)]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 
 # as ``problem_type`` of transformers' configurations
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
@@ -114,7 +114,7 @@ class PropertyInfo:
     def from_dict(cls, state: dict) -> "PropertyInfo":
         """Returns the inverse of ``to_dict``; other keys are left aside. Raises ValueError for a missing
         value or one of another type, and as the class does."""
-        with reading("the properties' description"):
+        with naming_errors("the properties' description"):
             lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
             read = {name: bool(state[name]) for name in ("canonical", "allow_valence")}
             return cls(state["kind"], **lists, **read, classes=tuple(map(str, state.get("classes") or ())))

@@ -21,7 +21,7 @@ from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.criterions import of_states
 from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.exlm.settings import SIZE, Settings
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
 from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.huggingface import exported_config, weights
@@ -79,7 +79,7 @@ def restore(
     dictionary, written = dictionary_of(folder, config, data)
     for kept in state["task_state"].values():
         kept["symbols"] = list(dictionary.symbols)
-    with reading(folder / "config.json"):
+    with naming_errors(folder / "config.json"):
         model, head = untrained_model(cfg, dictionary, state["model"]), head_of(config)
         if head is not None and head.of_sequences:
             model.register_classification_head(head.name, num_classes=len(state["outputs"]["names"]))
@@ -145,7 +145,7 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
     """Returns config.json; what is trained in the folder, as fairseq-train would save it; and the flags of a
     run that would train it, by group. Raises ValueError for another kind of model."""
     path = folder / "config.json"
-    with reading(path):
+    with naming_errors(path):
         config = {"num_states": None, "fairseq": {}, **json.loads(path.read_text(encoding="utf-8-sig"))}
         if config.get("model_type") != "exlm":
             raise ValueError(f"a model of type {config.get('model_type')!r:.200}, this reads 'exlm'")
@@ -154,7 +154,7 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         SIZE.checked(config["repeat_times"], "repeat_times")
         head = head_of(config)
     tensors = read_tensors(folder)
-    with reading(path):
+    with naming_errors(path):
         outputs = info = None
         if head is not None and head.of_sequences:
             outputs = Outputs.of_config(config, len(tensors["classifier.out_proj.bias"]))
@@ -163,7 +163,7 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
             weights.to_units(tensors, info, -1)
             outputs = info.outputs
         cfg = run_flags(config, head, outputs, info)
-    with reading(folder):
+    with naming_errors(folder):
         state = {"model": weights.to_fairseq(tensors, head), "outputs": outputs and asdict(outputs)}
     embedding = state["model"].get("encoder.sentence_encoder.embed_tokens.weight")
     if embedding is not None and config["vocab_size"] != len(embedding):
@@ -178,11 +178,11 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     a head."""
     names, tensors = [WEIGHTS], {}
     if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # as transformers chooses
-        with reading(folder / INDEX):
+        with naming_errors(folder / INDEX):
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             names = sorted({os.fspath(name) for name in index["weight_map"].values()})
     for name in names:
-        with reading(folder / name):
+        with naming_errors(folder / name):
             tensors |= load_file(folder / name)
     return tensors
 

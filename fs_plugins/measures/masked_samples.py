@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.length_order import batches_by_length
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 SEED = 1
@@ -75,7 +75,7 @@ def load_samples(
     longest = getattr(task, "tokens_per_sample", None)
     length = longest or 2  # not read with eos, which other data than a pre-training's need
     folder = Path(checkpoint.data or ".")
-    with reading(folder / split):
+    with naming_errors(folder / split):
         dataset = data_utils.load_indexed_dataset(str(folder / split), dictionary)
         sizes = dataset.sizes  # None without a split
     blocks = TokenBlockDataset(

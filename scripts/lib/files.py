@@ -18,9 +18,9 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Iterable
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+from fs_plugins.files import atomic, naming_errors, write_json
 from lib.command_line import UserError, visible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,19 +29,12 @@ MANIFEST = "manifest.json"
 RESULT = "result.json"
 ENDED = "ended.json"  # of fs_plugins/fairseq_patches/ending.py
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
-# fs_plugins/files.py by itself: the package takes seconds to import
-SPEC = spec_from_file_location("package_files", ROOT / "fs_plugins" / "files.py")
-own = module_from_spec(SPEC)
-SPEC.loader.exec_module(own)
-reading, atomic, new_folder, check_absent = own.reading, own.atomic, own.new_folder, own.check_absent
-write_json, json_text = own.write_json, own.json_text
-locked, try_lock = own.locked, own.try_lock
 BLOCK = 1 << 20  # bytes
 
 
 def read_json(path: Path):
     """Returns the content of a JSON file; None if it does not exist. Raises ValueError if it is damaged."""
-    with reading(path):
+    with naming_errors(path):
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
@@ -110,7 +103,7 @@ def claim(
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         if (there := read_json(folder / MANIFEST)) is None:
             raise UserError(f"{folder} holds results without a {MANIFEST}: choose another folder")
-        with reading(folder / MANIFEST):
+        with naming_errors(folder / MANIFEST):
             made_of = {**there["settings"], **there["inputs"]}
         check_same(folder, made_of, {**settings, **inputs}, shlex.join(map(str, there["command"])))
         return

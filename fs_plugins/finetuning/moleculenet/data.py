@@ -8,7 +8,7 @@ import torch
 from fairseq.data import RawLabelDataset
 from torch import Tensor
 
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 
 FILE = "molecules.json"
 
@@ -28,14 +28,14 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 def read_folder(folder: str | Path) -> dict:
     """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made."""
     path = Path(folder) / FILE
-    with reading(path):
+    with naming_errors(path):
         return json.loads(path.read_text(encoding="utf-8"))
 
 
 def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
     """Returns the labels of a .npy file, [rows, columns] float64. Raises ValueError for those of other
     molecules."""
-    with reading(path):
+    with naming_errors(path):
         labels = np.load(path, allow_pickle=False)
     if labels.shape != (rows, columns):
         raise ValueError(

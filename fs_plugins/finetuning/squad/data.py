@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.files import reading
+from fs_plugins.files import naming_errors
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
     """Returns what :func:`save_split` wrote. Raises ValueError if it was made with another dictionary than
     the folder's, or is damaged."""
     path = Path(folder) / f"{name}.npz"
-    with reading(path):
+    with naming_errors(path):
         with np.load(path) as arrays:
             texts = json.loads(arrays["texts"].tobytes())
             rows = {

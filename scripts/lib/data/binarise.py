@@ -27,11 +27,12 @@ from typing import NamedTuple
 from fairseq.data import Dictionary
 from lib.command_line import UserError
 from lib.data.datasets import write_dataset
-from lib.files import MANIFEST, atomic, check_absent, claim, locked, plain_cell, reading, sha256, write_json
+from lib.files import MANIFEST, claim, plain_cell, sha256
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from tqdm import tqdm
 
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, dictionary_file, read_dictionary
+from fs_plugins.files import atomic, check_absent, locked, naming_errors, write_json
 
 FINISHED = "prepared.json"
 DONE = "draft/*[0-9]"  # the files that are
@@ -262,7 +263,7 @@ def _raised(item):
 def _saved_in(*drafts: Path) -> Iterator[EncodedBlock]:
     """Yields the encoded blocks of files."""
     for draft in (draft for draft in drafts if draft.exists()):  # of an empty file there is none
-        with reading(draft), draft.open() as file:
+        with naming_errors(draft), draft.open() as file:
             for line in file:
                 block = EncodedBlock(**json.loads(line))
                 block.rejections = [Rejection(*rejection) for rejection in block.rejections]

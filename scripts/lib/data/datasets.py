@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import indexed_dataset as form
 from lib.command_line import UserError, positive, share
-from lib.files import atomic
+
+from fs_plugins.files import atomic
 
 FEW_TOKENS = 1000  # to validate on
 

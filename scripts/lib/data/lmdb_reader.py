@@ -21,7 +21,9 @@ from subprocess import PIPE, Popen
 
 import numpy as np
 from lib.command_line import script
-from lib.files import ROOT, reading
+from lib.files import ROOT
+
+from fs_plugins.files import naming_errors
 
 LMDB = (".lmdb", ".mdb")
 SIZES = struct.Struct("<QQ")  # of a key and its value
@@ -91,7 +93,7 @@ class _PlainUnpickler(pickle.Unpickler):
 def decode_value(value: bytes) -> dict:
     """Returns the dictionary of one molecule; its ``smi`` is a string. Raises ValueError if the value is not
     a (compressed) pickle of a dict of plain data, or has no ``smi``."""
-    with reading("not a readable value"):  # broken pickles raise all kinds of errors
+    with naming_errors("not a readable value"):  # broken pickles raise all kinds of errors
         if value[:2] == b"\x1f\x8b":
             value = gzip.decompress(value)
         elif value[:1] == b"\x78":  # zlib; a pickle begins with \x80 or, in protocol 0, with '('
@@ -135,7 +137,7 @@ def send() -> None:
 
     path, options = Path(sys.argv[1]), {"readahead": False, "max_spare_txns": 1}
     options |= {"subdir": False, "readonly": True, "lock": False}
-    with reading(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
+    with naming_errors(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
         there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
         if there < whole:
             raise ValueError(f"truncated, with {there:,} of at least {whole:,} bytes: download it again")

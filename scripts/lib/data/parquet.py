@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lib.command_line import UserError
-from lib.files import reading
+
+from fs_plugins.files import naming_errors
 
 PARQUET = ".parquet"
 _SHARD = re.compile(r"-(\d+)-of-(\d+)$")
@@ -18,7 +19,7 @@ _SHARD = re.compile(r"-(\d+)-of-(\d+)$")
 def _opened(path: Path):
     from pyarrow.parquet import ParquetFile
 
-    with reading(path), ParquetFile(path) as file:
+    with naming_errors(path), ParquetFile(path) as file:
         yield file
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lib.command_line import UserError
-from lib.files import reading
+
+from fs_plugins.files import naming_errors
 
 OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}  # by how a file begins
 COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of such files end
@@ -24,7 +25,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Yields a file to read bytes from, decompressed if it begins so; errors have its name. Raises UserError
     for a pipe."""
     refuse_pipe(path)
-    with reading(path), path.open("rb") as raw:
+    with naming_errors(path), path.open("rb") as raw:
         start = raw.peek(8)
         unpack = next((unpack for magic, unpack in OPENERS.items() if start.startswith(magic)), nullcontext)
         with unpack(raw) as file:

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from lib.command_line import Flags
-from lib.files import CONFIGS, atomic, write_result
+from lib.files import CONFIGS, write_result
 from lib.finetuning.grids import Point
 from lib.run.checkpoints import Pretrained
 from lib.run.launch import Training
 
+from fs_plugins.files import atomic
 from fs_plugins.finetuning.scored import ScoredTask
 
 Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]

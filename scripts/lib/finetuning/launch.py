@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
-from lib.files import RESULT, digits, read_json, reading
+from lib.files import RESULT, digits, read_json
 from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
@@ -15,6 +15,7 @@ from lib.run.checkpoints import read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
 
 from fs_plugins.checkpoint_settings import is_pretraining
+from fs_plugins.files import naming_errors
 
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -83,7 +84,7 @@ def finished(path: Path) -> str:
     """Returns what a result says; "" if there is none."""
     if (result := read_json(path)) is None:
         return ""
-    with reading(path):
+    with naming_errors(path):
         metric, metrics = result["metric"], result["metrics"].items()
         values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics)
     kept = path.with_name("checkpoint_best.pt").is_file()

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from lib.files import MANIFEST, atomic
+from lib.files import MANIFEST
 from lib.report import figures
 from lib.report.page import Page
 from lib.report.study import NUMBERS, Study, add_curves, read
 from lib.report.tables import Value, difference, over_seeds, text
 from lib.workflow.runs import Target
+
+from fs_plugins.files import atomic
 
 # what is shown of each run, if it was measured
 COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "valid")

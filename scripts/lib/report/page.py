@@ -7,10 +7,11 @@ from html import escape
 from pathlib import Path
 
 import pandas as pd
-from lib.files import atomic
 from lib.report import figures
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
+
+from fs_plugins.files import atomic
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 # a cell of a column of numbers

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import script
-from lib.files import atomic, read_json, write_lines
+from lib.files import read_json, write_lines
 from lib.report import figures
 from lib.report.tables import Value
 
+from fs_plugins.files import atomic
 from fs_plugins.inference import load
 from fs_plugins.measures.masked_measures import joint_likelihood
 from fs_plugins.measures.masked_samples import load_samples

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import ENDED, MANIFEST, claim, locked, read_json, sha256
+from lib.files import ENDED, MANIFEST, claim, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
 from fs_plugins.data.vocabulary import FILE, Vocabulary
 from fs_plugins.fairseq_patches.ending import TIME
-from fs_plugins.files import copy
+from fs_plugins.files import copy, locked
 from fs_plugins.huggingface import restore
 
 LOG, IMPORTED, LAST, BEST_FILE = "train.log", "imported.pt", "checkpoint_last.pt", "checkpoint_best.pt"

@@ -24,8 +24,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, count, positive, script
-from lib.files import try_lock
 from lib.run.supervise import POLL, supervise
+
+from fs_plugins.files import try_lock
 
 LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
 

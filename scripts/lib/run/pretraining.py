@@ -12,13 +12,14 @@ from pathlib import Path
 from fairseq.data import data_utils
 from fairseq.data.indexed_dataset import best_fitting_int_dtype
 from lib.command_line import Flags, UserError, count, positive, script, share, whole
-from lib.files import CONFIGS, read_json, reading
+from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
 from lib.run.launch import LAST, Training, arguments, devices, launch
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.files import naming_errors
 
 TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
 K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
@@ -133,7 +134,7 @@ def checked_vocabulary(folder: Path, corpus: str, taken: tuple[str, ...]) -> Voc
     UserError if the folder holds other data, has got another dict.txt since it was made, or files of other
     sizes."""
     about, vocabulary = read_json(folder / "prepared.json") or {}, Vocabulary.read(folder)
-    with reading(folder / "prepared.json"):
+    with naming_errors(folder / "prepared.json"):
         made = about.get("kind", corpus)
         check_sizes(folder, about)
     if (folder / "molecules.json").exists() or (folder.parent / "summary.json").exists():

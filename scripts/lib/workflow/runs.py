@@ -22,10 +22,11 @@ from pathlib import Path
 
 import pandas as pd
 from lib.command_line import Flags, UserError
-from lib.files import CONFIGS, reading
+from lib.files import CONFIGS
 from lib.finetuning.benchmarks import BENCHMARKS, TABLES
 
 from fs_plugins.criterions import trains_transitions
+from fs_plugins.files import naming_errors
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
@@ -124,7 +125,7 @@ class Target:
 def read_runs(path: Path) -> list[Run]:
     """Returns the runs of a table. Raises ValueError for a row that is none, naming file and line, and for
     two runs that would be taken for one."""
-    with reading(path):  # with a header, a first row's cells beyond it would be cut off
+    with naming_errors(path):  # with a header, a first row's cells beyond it would be cut off
         table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, skipinitialspace=True)
     names = [*table.iloc[0]]
     rows = table[1:].set_axis(names, axis=1)
@@ -143,7 +144,7 @@ def read_runs(path: Path) -> list[Run]:
 
 
 def _run(row: dict[str, str], where: str) -> Run:
-    with reading(where):
+    with naming_errors(where):
         lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "rates")}
         lists["flags"] = tuple(shlex.split(row.get("flags", "")))
         lists["rates"] = tuple(map(float, lists["rates"]))

@@ -6,10 +6,12 @@ import shlex
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, rate, share
-from lib.files import CONFIGS, check_same, read_json, sha256, write_json
+from lib.files import CONFIGS, check_same, read_json, sha256
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS, GRIDS
 from lib.workflow.runs import NOT_IN_FLAGS, targets
+
+from fs_plugins.files import write_json
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
 # Of a table of runs, for ``only``

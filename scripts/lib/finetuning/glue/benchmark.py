@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError
-from lib.files import atomic, write_lines, write_result
+from lib.files import write_lines, write_result
 from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs, files_of, positions, tried_point
 from lib.finetuning.glue.tasks import FROM_MNLI, SCORES, TASKS, head_of, task_named
 from lib.finetuning.grids import GRIDS, points_of
@@ -17,6 +17,7 @@ from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 from lib.run.launch import Training
 
 from fs_plugins.data.vocabulary import MASK
+from fs_plugins.files import atomic
 from fs_plugins.finetuning.glue.task import GlueTask
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary

@@ -7,8 +7,9 @@ import pandas as pd
 from lib.command_line import UserError
 from lib.data.parquet import PARQUET, class_names, columns_of, rows_of, shards_of
 from lib.data.text_files import lines_of
-from lib.files import reading
 from lib.finetuning.glue.tasks import COLA_COLUMNS, HUB_LABEL, SCORES, Task, head_of
+
+from fs_plugins.files import naming_errors
 
 NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
 
@@ -47,7 +48,7 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
     header's."""
     labelled = not split.startswith("test")
     read = _parquet if files[0].suffix == PARQUET else _tsv
-    with reading(files[0]):
+    with naming_errors(files[0]):
         rows = read(files, task, labelled, skip_broken if split == "train" else None)
         for column in task.sentences:
             rows.table[column] = rows.table[column].str.strip()

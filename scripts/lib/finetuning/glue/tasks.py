@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lib.files import reading
+from fs_plugins.files import naming_errors
 
 FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
@@ -114,7 +114,7 @@ TASKS: dict[str, Task] = {
 
 def task_named(name: str) -> Task:
     """Returns the task of that name, in any case."""
-    with reading(f"task {name!r}, not one of {', '.join(TASKS)}"):
+    with naming_errors(f"task {name!r}, not one of {', '.join(TASKS)}"):
         return {task.name.lower(): task for task in TASKS.values()}[name.lower()]
 
 

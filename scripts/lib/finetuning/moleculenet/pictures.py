@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from lib.files import atomic
 from matplotlib.figure import Figure
+
+from fs_plugins.files import atomic
 
 MOST, COLUMNS, INCHES = 9, 3, 3.2  # properties in a picture, and in a row of it; the size of each
 DIRECT = "0.6"  # the colour of the line on which predictions are right

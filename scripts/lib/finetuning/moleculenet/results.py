@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 import pandas as pd
 import torch
-from lib.files import DIGITS, atomic, digits, plain_cell, write_result
+from lib.files import DIGITS, digits, plain_cell, write_result
 from lib.finetuning.moleculenet.pictures import truth_against_prediction, write_picture
 
+from fs_plugins.files import atomic
 from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.moleculenet.metrics import by_property, metrics_of, summarise
 from fs_plugins.finetuning.outputs import PropertyInfo

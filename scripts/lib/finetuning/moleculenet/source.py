@@ -17,8 +17,8 @@ from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
 from lib.data.tables import SMILES_OPTION, TableFormat, cells_fault, column_of, table_rows
 from lib.data.text_files import invalid_byte
-from lib.files import reading
 
+from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.moleculenet.splits import NAMES, PARTS
 
 MISSING = ("", "nan")  # labels in a table
@@ -200,7 +200,7 @@ def read_lmdbs(folder: Path, names: Sequence[str], labels: LabelFormat) -> tuple
             except ValueError as error:
                 rows.append(Molecule(number, "", [], split, str(error)))
                 continue
-            with reading(f"{path}, entry {number}"):
+            with naming_errors(f"{path}, entry {number}"):
                 cells = np.asarray(molecule["target"]).reshape(-1).tolist()
                 names = names or [f"property-{i + 1}" for i in range(len(cells))]
                 if labels.kind != "regression":
@@ -215,7 +215,7 @@ def read_splits(path: Path, fold: int | None, molecules: Sequence[Molecule]) -> 
     "val": "2-3", "test": [5]}, or a list of such, of which ``fold`` counts. Rows are numbered from 0, without
     empty lines; those that it does not name are left out. Raises UserError for a row that does not exist, or
     in two parts."""
-    with reading(path):
+    with naming_errors(path):
         splits = json.loads(path.read_text(encoding="utf-8"))
         splits = splits if isinstance(splits, list) else [splits]
         if not 0 <= (fold or 0) < len(splits) or (fold is None and len(splits) > 1):

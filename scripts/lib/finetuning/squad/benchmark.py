@@ -5,12 +5,13 @@ import math
 from pathlib import Path
 
 from lib.command_line import Flags, UserError
-from lib.files import write_json, write_result
+from lib.files import write_result
 from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs, positions, tried_point
 from lib.finetuning.grids import points_of
 from lib.run.checkpoints import Pretrained, check_dictionary
 from lib.run.launch import Training
 
+from fs_plugins.files import write_json
 from fs_plugins.finetuning.squad.data import load_split
 from fs_plugins.finetuning.squad.task import LOGGED, Squad2Task
 from fs_plugins.finetuning.squad.windows import NO_LABEL, WindowSizes, make_windows

@@ -8,8 +8,8 @@ from pathlib import Path
 from lib.command_line import UserError
 from lib.data.parquet import PARQUET, columns_of, rows_of, shards_of
 from lib.data.text_files import opened
-from lib.files import reading
 
+from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.squad.data import Answer, Question, Squad
 
 HUB_SPLITS = {"valid": "validation"}  # our name -> the hub's
@@ -35,7 +35,7 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
     """
     squad, unlabelled, seen = Squad(), [], {}
     for path in chain.from_iterable(_files(place, split) for place in paths):
-        with reading(path):
+        with naming_errors(path):
             for context, entries in _paragraphs(path):
                 squad.contexts.append(context)
                 for entry in entries:

@@ -18,6 +18,7 @@ from lib.files import ROOT
 from lib.run import launch
 from lib.run.supervise import supervise
 
+from fs_plugins.files import write_json
 from fs_plugins.finetuning.moleculenet.metrics import METRICS, SCALED
 from tests.support import launched, pages
 from tests.support.builders import write_file
@@ -149,7 +150,7 @@ def test_the_optimizer_is_the_devices_or_that_of_the_run(
     words, began_with, trains_with, told, tmp_path, capsys
 ):
     training = pages.resolve("pretrain_text", "exlm", "smoke", "d", tmp_path, "--print", *words.split())
-    files.write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": began_with or "adam"}})
+    write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": began_with or "adam"}})
     if began_with:  # else it failed at once, and begins again
         (tmp_path / "checkpoint_last.pt").touch()
     launch.choose_optimizer(training)

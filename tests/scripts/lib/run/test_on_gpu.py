@@ -98,13 +98,25 @@ def test_jobs_that_share(machine):
     assert list(fifth) == ["GPU-b"]
 
 
-def call(*words) -> tuple[int, str, str]:
-    """Exit status and both outputs of a job."""
-    done = subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def call(capfd, monkeypatch):
+    """call(WORD...) -> exit status and both outputs of a job; its locks go, as with a process of its own."""
+
+    def run(*words) -> tuple[int, str, str]:
+        taken, take = [], on_gpu.take
+        with monkeypatch.context() as patched:
+            patched.setattr(on_gpu, "take", lambda *asked: taken.append(take(*asked)) or taken[-1])
+            patched.setattr(sys, "argv", ["on_gpu", *map(str, words)])
+            status = on_gpu.main()
+        for held in taken:
+            for lock in held.values():
+                os.close(lock)
+        return status, *capfd.readouterr()
+
+    return run
 
 
-def test_the_command_sees_its_gpus(machine):
+def test_the_command_sees_its_gpus(machine, call):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.take(["GPU-a"], 1)
     assert call(*show) == (0, "GPU-b\n", "")
@@ -115,7 +127,7 @@ def test_the_command_sees_its_gpus(machine):
     assert status == 2 and "--gpus 4: this job sees 3 GPUs" in error
 
 
-def test_log(tmp_path):
+def test_log(tmp_path, call):
     log = tmp_path / "deep" / "log"
     options = ("--gpus", 0, "--log", log, "--")
     assert call(*options, "sh", "-c", "echo one; echo two >&2") == (0, "", "")
