@@ -16,17 +16,21 @@ from lib.run import cost, pretraining
 from lib.workflow import plan
 from lib.workflow.runs import Run
 
+from fs_plugins.huggingface.restore import open_state
+
 CARD = "H100"
-BASE = 128_255_589  # parameters where models are given
+BASE = 128_255_589  # parameters of a given model that is not there yet
 WEIGHTS, WITH_OPTIMIZER = 4, 12  # bytes of a parameter
 
 
 def price(settings: Namespace, name: str) -> str:
     """Returns a line on a target."""
     trained = {run: _pretraining(settings, run) for run in pretrainings(settings, name)}
-    sizes = {run.name: parameters for run, (_, parameters) in trained.items()}
+    sizes = {name: parameters_of(Path(path)) for name, path in settings.models.items()}
+    sizes |= {run.name: parameters for run, (_, parameters) in trained.items()}
+    untrained = next(iter(sizes.values()), BASE)  # is as the first
     tuned = [
-        (plan.benchmark_of(settings, task), task, sizes.get(model, BASE), epochs)
+        (plan.benchmark_of(settings, task), task, sizes.get(model, untrained), epochs)
         for model, task, epochs in finetunings(settings, name)
     ]
     flops = [sum(flops for flops, _ in trained.values())]
@@ -39,9 +43,18 @@ def price(settings: Namespace, name: str) -> str:
     missing = [path for path in given if not Path(path).exists()]
     return (
         f"{name}: {len(trained)} pre-trainings, {hours[0]:,.0f} hours of an {CARD}; {len(tuned):,} "
-        f"fine-tunings, {hours[1]:,.0f} hours; {size / 1e9:,.0f} GB of checkpoints stay"
+        f"fine-tunings, {hours[1]:,.0f} hours; {size / 1e9:,.1f} GB of checkpoints stay"
         + (f"; not there yet: {', '.join(missing)}" if missing else "")
     )
+
+
+def parameters_of(model: Path) -> int:
+    """Returns the parameters of a checkpoint or a folder for transformers; BASE if there is none."""
+    try:
+        state, _ = open_state(model)
+        return sum(tensor.numel() for tensor in state["model"].values())
+    except (OSError, ValueError):
+        return BASE
 
 
 def pretrainings(settings: Namespace, name: str) -> set[Run]:
