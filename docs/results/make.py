@@ -197,6 +197,20 @@ def from_mlm() -> pd.DataFrame:
     return of_models(f"{DRUGLIKE} and (label.str.contains('continued') or label.str.contains('from'))", row)
 
 
+def quickstart() -> pd.DataFrame:
+    """Returns the quickstart's models, with leads over the MLMs of molecules that have as many FLOPs, and as
+    many seconds, as the lattice."""
+    data = read("quickstart")
+    table = leads(data, "corpus")
+    found = data[data["corpus"] == "molecules"].set_index("name")
+    lattice = table["model"].str.contains("lattice") & (table["corpus"] == "molecules")
+    for title, updates in (("lead, equal FLOPs", 680), ("lead, equal seconds", 1050)):
+        mlm = found[found["updates"] == updates]
+        lead = difference(mean(mlm, "joint"), mean(found.loc[["exlm-lattice"]], "joint"))
+        table[title] = lattice.map({True: lead, False: ""})
+    return table
+
+
 def by_width() -> pd.DataFrame:
     """Returns the runs of scale.csv, with p and width as ``setting``."""
     data = read("scale").sort_values(["p", "width"], kind="stable")
@@ -247,11 +261,10 @@ def own_share() -> pd.DataFrame:
 
 
 OWN = (pretraining, plateau, variance, molecule_leads)
-OWN += (own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
+OWN += (quickstart, own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
 OWN += (finetuned_claims, claims_states, corruption, prices)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
-BY["quickstart"] = "corpus"
 TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
 TABLES |= {"many38": lambda: many("38.7%"), "many62": lambda: many("62.2%")}
 TABLES["scale"] = lambda: leads(by_width(), "setting")
