@@ -109,16 +109,22 @@ def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
     assert args.tpu == tpu and args.bf16 == (not tpu)
 
 
-def test_gradients_of_amp_are_unscaled_once():
+def test_gradients_of_amp_are_unscaled_once_and_their_scale_follows():
+    """Halved by an overflow, whose update is left out, and doubled after three without."""
     weight = torch.nn.Parameter(torch.zeros(2))
     inner = SGD(OmegaConf.create({"lr": [1.0], "momentum": 0.0, "weight_decay": 0.0}), [weight])
     optimizer = AMPOptimizer.__new__(AMPOptimizer)
     optimizer.fp32_optimizer, optimizer.min_loss_scale = inner, 1e-4
-    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0)
-    optimizer.backward((weight * torch.tensor([1.0, 3.0])).sum())
-    optimizer.clip_grad_norm(0.0)
-    optimizer.step()
-    assert weight.tolist() == [-1.0, -3.0]
+    optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=3)
+    found = []
+    for factor in (1.0, float("inf"), 1.0, 1.0, 1.0):
+        optimizer.zero_grad()
+        optimizer.backward((weight * torch.tensor([1.0, 3.0]) * factor).sum())
+        optimizer.clip_grad_norm(0.0)
+        optimizer.step()
+        found.append((optimizer.scaler.get_scale(), *weight.tolist()))
+    scales, updates = (128, 64, 64, 64, 128), (1, 1, 2, 3, 4)
+    assert found == [(scale, -n, -3 * n) for scale, n in zip(scales, updates, strict=True)]
 
 
 class Items(torch.utils.data.Dataset):

@@ -63,6 +63,16 @@ def test_fillings_do_not_depend_on_the_batch():
     assert not torch.equal(together[0], again[0])
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("network", [builders.mlm(WORDS), builders.exlm(WORDS, ext_state_num=2)])
+def test_each_molecule_has_draws_of_its_own(network, passes):
+    """Two that are equal, but for their numbers."""
+    one = batch()
+    twice = MaskedBatch(one.tokens[:1].repeat(2, 1), one.ranks[:1].repeat(2, 1), [4, 5])
+    first, second = molecule_filling.draw_fillings(MaskedPredictor(network.eval()), twice, 40, passes)
+    assert first.shape == second.shape == (40, 2) and not torch.equal(first, second)
+
+
 def test_what_is_counted(monkeypatch, caplog):
     symbols = builders.dictionary(["C", "O", "N", "(", ")", "1"])
     said = {  # what the model puts for the one token that is masked

@@ -144,6 +144,14 @@ def test_classes_and_a_table_without_valid(prepare):
     assert "('a', 'b')" in prepare.refused(two, *RANDOM, "--kind", "multiclass", header="smiles,a,b")
 
 
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_the_highest_class_may_be_of_one_part_alone(part, prepare):
+    labels = (3 if where == part else i % 2 for i, where in enumerate(SPLITS))
+    rows = [",".join(map(str, row)) for row in zip(MOLECULES, labels, SPLITS, strict=True)]
+    found = prepare(rows, *GIVEN, "--kind", "multiclass", header="smiles,label,part")
+    assert found["classes"] == [f"label {i}" for i in range(4)]
+
+
 REGRESSION = ("--kind", "regression", *RANDOM)
 
 

@@ -93,6 +93,9 @@ def test_the_split_is_by_document_and_by_its_content_only(prepare, sentences, tm
     assert splits[0] == splits[1]
     prepare(source, flags=("--valid-share", 1e-9), out="c")
     assert len(sentences("valid", "c")) == 3  # a document at least
+    ends = (f"All begin so.\nHere it is {i}.\nAnd so it ends." for i in range(60))
+    prepare(write_file(tmp_path / "d.txt", "\n\n".join(ends)), flags=("--valid-share", 0.5), out="d")
+    assert 15 <= len(sentences("valid", "d")) / 4 <= 45  # by all of a document
 
 
 def test_a_document_longer_than_a_block(prepare, tmp_path, monkeypatch):
