@@ -1,0 +1,74 @@
+"""Compares the MLMs that may go into pretrained/, and the ExLM there, as plan.md says; writes box.csv.
+
+    python docs/results/box.py data-bin/moses-test moses_test.txt.gz runs/box NAME=MODEL...
+
+The first folder is made of MOSES's test set by prepare_smiles.py (its train split is read); all models get
+the same masks. A row has a model's joint bits per masked token, its difference from the first model's, and
+this one's standard error over molecules; or R^2 of the ridge regression of claims.py, over descriptors.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+import torch
+from claims import descriptors, embedding_scores, molecules
+
+from fs_plugins.inference import load
+from fs_plugins.measures.masked_samples import batches_of, load_samples
+
+# (p, passes, molecules); 512 passes are one by one
+MEASURED = [(0.001, 1, 2000), (0.15, 1, 2000), (0.387, 1, 2000), (0.622, 1, 2000)]
+MEASURED += [(0.387, 2, 500), (0.387, 4, 500), (0.387, 512, 200)]
+COLUMNS = ["model", "measure", "p", "passes", "molecules", "value", "lead", "standard_error"]
+
+
+@torch.no_grad()
+def joint_bits(model, samples: list, p: float, passes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (bits of all masked tokens, their number) of each sample, by the measure ``joint``."""
+    bits, counts = np.zeros((2, len(samples)))
+    for batch in batches_of(model.predictor, samples, p):
+        unknown, total = batch.masked, 0
+        for group in batch.groups(passes):
+            total = total + model.predictor.log_probs_of(batch.tokens, unknown, group)[1]
+            unknown = unknown & ~group
+        bits[batch.indices] = -total.cpu().numpy() / np.log(2)
+        counts[batch.indices] = batch.masked.sum(1).cpu().numpy()
+    return bits, counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("molecules", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("models", nargs="+", metavar="NAME=MODEL")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    smiles, rows, first = molecules(args.molecules, args.work), [], {}
+    for name, path in (word.split("=", 1) for word in args.models):
+        model = load(path, data=args.data, device="cpu")
+        all_samples = load_samples(model.checkpoint, split="train", count=2000, break_mode="eos")
+        for p, passes, count in MEASURED:
+            bits, counts = joint_bits(model, all_samples[:count], p, passes)
+            reference = first.setdefault((p, passes), bits)
+            # a ratio of sums over molecules; its error as that of a ratio
+            lead, n = (reference - bits).sum() / counts.sum(), len(counts)
+            error = np.sqrt(((reference - bits - lead * counts) ** 2).sum() * n / (n - 1)) / counts.sum()
+            rows.append([name, "joint", p, passes, n, bits.sum() / counts.sum(), lead, error])
+        scores = embedding_scores(Path(path), smiles, args.work / f"{name}.npy")
+        reference = first.setdefault("ridge", scores)
+        lead, n = scores - reference, len(descriptors(smiles))
+        error = lead.std(ddof=1) / np.sqrt(len(lead))
+        rows.append([name, "ridge R2", "", "", n, scores.mean(), lead.mean(), error])
+    with open(Path(__file__).with_name("box.csv"), "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        writer.writerows([*row[:5], *(f"{x:.4f}" for x in row[5:])] for row in rows)
+
+
+if __name__ == "__main__":
+    main()
