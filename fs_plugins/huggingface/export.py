@@ -13,7 +13,6 @@ from fs_plugins import files
 from fs_plugins.data.text_codecs import Smiles
 from fs_plugins.huggingface import exported_config, model_card, tokenizer_files, weights
 from fs_plugins.huggingface.code_files import write_code
-from fs_plugins.huggingface.onnx import write_onnx
 from fs_plugins.huggingface.restore import open_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -52,6 +51,8 @@ def export(
         FileExistsError: if the folder is not empty.
         ValueError: for another kind of model, or weights that float16 cannot hold.
     """
+    if onnx:  # whose packages are optional: their absence is told before the work
+        from fs_plugins.huggingface.onnx import write_onnx
     folder = Path(folder).absolute()
     files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import onnxscript  # noqa: F401  (torch.onnx needs it)
 import torch
 
 from fs_plugins.huggingface import modeling_exlm

@@ -36,6 +36,8 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
         except (ValueError, OSError, ModuleNotFoundError) as error:  # the last of an optional dependency
             if isinstance(error, OSError) and error.filename and error.strerror:  # Python's own
                 error = f"{error.filename}: {error.strerror}: give another file or folder"
+            if isinstance(error, ModuleNotFoundError):
+                error = f"{error}: pip install {error.name}"
             print(f"error: {visible(error)}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:
