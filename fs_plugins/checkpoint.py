@@ -17,7 +17,7 @@ from fs_plugins import criterions
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
-from fs_plugins.data.vocabulary import FILE, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file, read_dictionary
 from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import Outputs, PropertyInfo
 from fs_plugins.models.exlm import ExLMModel
@@ -174,7 +174,7 @@ def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Pa
         for symbol in held[dictionary.nspecial :]:
             dictionary.add_symbol(symbol)
     else:
-        dictionary, kept = read_dictionary(folder), path.parent / FILE
+        dictionary, kept = read_dictionary(folder), path.parent / DICT_FILE
         read = Vocabulary.of(dictionary.symbols, dictionary_file(folder))
         if held is not None:
             read.check(Vocabulary.of(held, path), "leave out --data")

@@ -13,7 +13,7 @@ import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import RESULT, claim
-from lib.finetuning.moleculenet.results import SPLITS, Split, write_results
+from lib.finetuning.moleculenet.results import SPLITS, LabelledSplit, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -29,7 +29,7 @@ def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
     return np.stack([generator.GetFingerprintAsNumPy(parse_molecule(s, allow_valence)) for s in smiles])
 
 
-def forest(splits: dict[str, Split], info: PropertyInfo, **options) -> dict[str, np.ndarray]:
+def forest(splits: dict[str, LabelledSplit], info: PropertyInfo, **options) -> dict[str, np.ndarray]:
     """Returns predictions of each split but "train", [N, properties]: probabilities of class 1, or values; or
     of classes their probabilities, [N, classes].
 
@@ -72,7 +72,9 @@ def main(argv: list[str] | None = None) -> None:
     folder = read_folder(args.data)
     info = PropertyInfo.from_dict(folder)
     settings = {"model": "forest", "seed": args.seed, "trees": args.trees}
-    splits = {name: Split.read(args.data, name) for name in ("train", *SPLITS) if name in folder["sizes"]}
+    splits = {
+        name: LabelledSplit.read(args.data, name) for name in ("train", *SPLITS) if name in folder["sizes"]
+    }
     inputs = {name: split.sha256 for name, split in splits.items()}
     with locked(args.save):
         claim(args.save, settings, inputs, sys.argv if argv is None else argv, (RESULT,))

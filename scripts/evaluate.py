@@ -46,7 +46,7 @@ def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
     with naming_errors(data):
         task = tasks.setup_task(OmegaConf.merge(loaded.cfg.task, settings), from_checkpoint=True)
-        task.adopt(loaded)
+        task.prepare_for(loaded)
     return loaded.model.float(), task, loaded.arch
 
 

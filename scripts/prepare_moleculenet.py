@@ -46,7 +46,7 @@ from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 from fs_plugins.files import atomic, new_folder, write_json
 from fs_plugins.finetuning.moleculenet import splits as splitting
-from fs_plugins.finetuning.moleculenet.data import FILE, label_scale, one_class_only
+from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale, one_class_only
 from fs_plugins.finetuning.outputs import KINDS, PropertyInfo
 
 MOST_SHOWN = 80  # characters of properties' names
@@ -319,7 +319,7 @@ def main(argv: list[str] | None = None) -> None:
             "source_sha256": {path.name: sha256(lmdb_file(path)) for path in sources},
             "rdkit": rdkit.__version__,
         }
-        write_json(folder / FILE, description)
+        write_json(folder / MOLECULES_FILE, description)
     print(f"{args.output}: {args.kind}: {shorten(', '.join(names), MOST_SHOWN, placeholder=' ...')}")
     for part, size in sizes.items():
         print(f"  {part} ({args.split}): {size['molecules']:,} molecules of at most {size['longest']} tokens")

@@ -17,8 +17,8 @@ from fs_plugins.files import naming_errors
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # fairseq's ids 0 to 3, which a dict.txt does not list
 MASK = "<mask>"
-FILE, TOKENIZER, INPUT = "dict.txt", "tokenizer.json", "input0"
-HINT = f"give the {FILE} of the pre-training, or the folder of its data, its checkpoint, or its export"
+DICT_FILE, TOKENIZER, INPUT = "dict.txt", "tokenizer.json", "input0"
+HINT = f"give the {DICT_FILE} of the pre-training, or the folder of its data, its checkpoint, or its export"
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def dictionary_file(path: Path) -> Path:
     or beside it (of GLUE in its input0); of an ExLM for transformers its tokenizer.json."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir() or path.suffix == ".pt":
-        if (folder / INPUT / FILE).is_file() and not (folder / FILE).is_file():
+        if (folder / INPUT / DICT_FILE).is_file() and not (folder / DICT_FILE).is_file():
             folder = folder / INPUT
-        config, listed = folder / "config.json", (folder / FILE).is_file()
+        config, listed = folder / "config.json", (folder / DICT_FILE).is_file()
         exported = config.is_file() and (not listed or '"exlm"' in config.read_text("utf-8", "replace"))
-        return folder / (TOKENIZER if exported else FILE)
+        return folder / (TOKENIZER if exported else DICT_FILE)
     return path
 
 

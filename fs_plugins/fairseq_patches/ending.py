@@ -20,7 +20,7 @@ from fs_plugins.fairseq_patches.wrapping import wrap
 from fs_plugins.files import write_json
 
 logger = logging.getLogger(__name__)
-FILE, TIME = "ended.json", "--stop-time-hours"
+ENDED, TIME = "ended.json", "--stop-time-hours"
 
 
 def early_stop() -> dict:
@@ -56,7 +56,7 @@ def note(trainer, ended: dict | None) -> None:
     """Writes ended.json, or removes it if the training goes on."""
     cfg = trainer.cfg.checkpoint
     if trainer.is_data_parallel_master and not cfg.no_save:
-        path = Path(cfg.save_dir, FILE)
+        path = Path(cfg.save_dir, ENDED)
         write_json(path, ended) if ended else path.unlink(missing_ok=True)
 
 

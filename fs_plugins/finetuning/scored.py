@@ -37,7 +37,7 @@ class ScoredTask(FairseqTask):
         transformers; ``outputs`` (Outputs) are None if they are spans, ``length`` counts tokens of a text."""
         return {}, {}
 
-    def adopt(self, checkpoint) -> None:
+    def prepare_for(self, checkpoint) -> None:
         """Takes from a trained model (a Checkpoint) what reading and scoring depend on. Raises ValueError if
         its outputs mean something else than the labels."""
 

@@ -19,7 +19,14 @@ from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
 from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.criterions import of_states
-from fs_plugins.data.vocabulary import FILE, MASK, TOKENIZER, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.data.vocabulary import (
+    DICT_FILE,
+    MASK,
+    TOKENIZER,
+    Vocabulary,
+    dictionary_file,
+    read_dictionary,
+)
 from fs_plugins.exlm.settings import SIZE, Settings
 from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
@@ -109,7 +116,7 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
         missing = ", ".join(checkpoint.missing)
         logger.warning("%s does not hold %s: they are initialised", checkpoint.path, missing)
     vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
-    beside = path.parent / FILE
+    beside = path.parent / DICT_FILE
     if dictionary_file(path.parent).is_file():
         vocabulary.check(Vocabulary.read(path.parent), f"choose another folder for {path.name}")
     history = {"criterion_name": checkpoint.criterion, "optimizer_name": "", "lr_scheduler_state": {}}

@@ -153,7 +153,7 @@ class Flags(dict[str, tuple[str, ...]]):
         except argparse.ArgumentTypeError as error:
             raise UserError(f"{name} {error}") from None
 
-    def take(self, *names: str) -> Self:
+    def pop_all(self, *names: str) -> Self:
         """Removes flags and returns them."""
         return Flags({name: self.pop(name) for name in names if name in self})
 

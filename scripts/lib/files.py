@@ -20,6 +20,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from fs_plugins.fairseq_patches.ending import ENDED
 from fs_plugins.files import atomic, naming_errors, write_json
 from lib.command_line import UserError, visible
 
@@ -27,7 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "configs"
 MANIFEST = "manifest.json"
 RESULT = "result.json"
-ENDED = "ended.json"  # of fs_plugins/fairseq_patches/ending.py
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 BLOCK = 1 << 20  # bytes
 

@@ -7,7 +7,7 @@ import torch
 from lib.command_line import Flags
 from lib.run import launch
 
-from fs_plugins.fairseq_patches.ending import FILE, TIME
+from fs_plugins.fairseq_patches.ending import ENDED, TIME
 from tests.integration.commands import pretraining, train
 from tests.support import builders, pages, prepared
 
@@ -15,7 +15,7 @@ NEVER = 1_000_000
 
 
 def ended(folder) -> tuple:
-    return (*json.loads((folder / FILE).read_text()).values(),)
+    return (*json.loads((folder / ENDED).read_text()).values(),)
 
 
 def updates_of(run) -> int:
@@ -63,7 +63,7 @@ def test_a_training_that_was_killed_as_it_ended(corpus, tmp_path):
     """Between its checkpoint and the note; fairseq would train one update more."""
     words = pretraining(corpus, tmp_path, "--max-update", 3)
     train(*words)
-    (tmp_path / FILE).unlink()
+    (tmp_path / ENDED).unlink()
     assert not train(*words).updates and ended(tmp_path) == ("--max-update", 3, 3)
 
 
@@ -135,7 +135,7 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
         else:
             with stopped(updates):
                 finetune(save)
-            assert not (tmp_path / save / FILE).exists()
+            assert not (tmp_path / save / ENDED).exists()
         finetune(save)
         assert outcome(save) == outcome("whole")
     names = {path.name.split("_")[0] for path in (tmp_path / "whole").glob("*.pt")}

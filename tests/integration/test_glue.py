@@ -121,7 +121,7 @@ def test_two_workers_on_the_cpu_score_what_one_does(place, finetune):
     finetune("MNLI", "trained", *LEARN[:4], "--max-epoch", "1")
     best = place / "trained/checkpoint_best.pt"
     flags = Flags.of(json.loads((place / "trained/manifest.json").read_text())["runs"][2:])
-    flags.take("--finetune-from-model")
+    flags.pop_all("--finetune-from-model")
     flags |= Flags.of(f"--lr 0 --max-update 1 --batch-size 4 --restore-file {best}")
     flags |= Flags.of("--reset-optimizer --reset-dataloader --reset-meters --reset-lr-scheduler")
 

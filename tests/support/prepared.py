@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.fairseq_patches import messages
-from fs_plugins.finetuning.moleculenet.data import FILE, label_scale
+from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale
 from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.support import builders, squad
 
@@ -101,7 +101,7 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
     text = {"dictionary": Vocabulary.of(symbols.symbols, folder).identity, **info.to_dict(), **state}
-    builders.write_file(folder / FILE, text)
+    builders.write_file(folder / MOLECULES_FILE, text)
     return folder
 
 

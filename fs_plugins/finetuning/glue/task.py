@@ -71,7 +71,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         classes = {"num_classes": len(outputs.names)}
         return {**usual, **classes, **criterion, "max_positions": length * copies}, criterion
 
-    def adopt(self, checkpoint):
+    def prepare_for(self, checkpoint):
         names = checkpoint.outputs.names if checkpoint.outputs else ()
         classes = self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)]
         ours, theirs = ([re.sub(r"[\W_]", "", name).lower() for name in row] for row in (names, classes))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fs_plugins.files import naming_errors
 
-FILE = "molecules.json"
+MOLECULES_FILE = "molecules.json"
 
 
 def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -27,7 +27,7 @@ def label_scale(labels: np.ndarray, kind: str) -> tuple[tuple[float, ...], tuple
 
 def read_folder(folder: str | Path) -> dict:
     """Returns ``molecules.json`` of a folder that scripts/prepare_moleculenet.py made."""
-    path = Path(folder) / FILE
+    path = Path(folder) / MOLECULES_FILE
     with naming_errors(path):
         return json.loads(path.read_text(encoding="utf-8"))
 

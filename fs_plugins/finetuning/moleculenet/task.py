@@ -108,7 +108,7 @@ class MoleculePropertyTask(ScoredTask):
         self._limit_positions(model)
         return model
 
-    def adopt(self, checkpoint):
+    def prepare_for(self, checkpoint):
         """Takes the scale of the outputs and their classes from the fine-tuning, as this folder may be of
         other molecules, which need not have the last classes."""
         self._limit_positions(checkpoint.model)

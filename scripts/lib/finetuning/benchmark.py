@@ -16,7 +16,7 @@ from lib.run.launch import Training
 from fs_plugins.files import atomic
 from fs_plugins.finetuning.scored import ScoredTask
 
-Outputs = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
+Predictions = dict[str, tuple[np.ndarray, np.ndarray]]  # split -> ids [N], rows [N, ...]
 RECIPES = CONFIGS / "finetune"
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
 
@@ -52,7 +52,7 @@ class Benchmark:
         updates, and its examples; sets ``args.task``, its name."""
         raise NotImplementedError
 
-    def write(self, args: argparse.Namespace, task: ScoredTask, outputs: Outputs, model: str) -> str:
+    def write(self, args: argparse.Namespace, task: ScoredTask, outputs: Predictions, model: str) -> str:
         """Writes what evaluate.py, called with ``args``, predicted by a model of that architecture: files
         and, last, the result. Returns the scores in words.
 

@@ -58,7 +58,7 @@ def resolve(name: str, words: list[str]) -> Training:
         raise UserError(f"--batch-size {update} is no multiple of {workers} GPUs x --update-freq {steps}")
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
-    flags.take("--warmup-ratio")
+    flags.pop_all("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
         start = getattr(args, "init_from", None) or args.checkpoint
         if start.is_dir():

@@ -8,7 +8,7 @@ from lib.command_line import Flags, UserError
 from omegaconf import DictConfig
 
 from fs_plugins import checkpoint
-from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.exlm.settings import TRAINING
 from fs_plugins.huggingface import restore
 
@@ -53,9 +53,9 @@ def read_checkpoint(path: Path) -> Pretrained:
         if flag.decides != TRAINING and value is not None and value is not False:
             flags[flag.option] = () if value is True else (str(value),)
     try:
-        dictionary = path if restore.is_folder(path) else path.parent / FILE
+        dictionary = path if restore.is_folder(path) else path.parent / DICT_FILE
         if not dictionary.exists():
-            dictionary = checkpoint.find_dictionary(path, getattr(cfg.task, "data", None), None) / FILE
+            dictionary = checkpoint.find_dictionary(path, getattr(cfg.task, "data", None), None) / DICT_FILE
         dictionary = dictionary if len(Vocabulary.read(dictionary).symbols) == entries else None
     except (FileNotFoundError, ValueError):
         dictionary = None

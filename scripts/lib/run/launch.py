@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import ENDED, MANIFEST, claim, read_json, sha256
+from lib.files import MANIFEST, claim, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
-from fs_plugins.data.vocabulary import FILE, Vocabulary
-from fs_plugins.fairseq_patches.ending import TIME
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
+from fs_plugins.fairseq_patches.ending import ENDED, TIME
 from fs_plugins.files import copy, locked
 from fs_plugins.huggingface import restore
 
@@ -95,11 +95,11 @@ class Training:
         if metric := self.args.user.value(BEST):
             if metric not in self.metrics:
                 raise UserError(f"{BEST} {metric}: choose one of {', '.join(self.metrics)}")
-            flags.take(MAXIMIZE)
+            flags.pop_all(MAXIMIZE)
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)
         if "--keep-last-epochs" in self.args.user:
-            flags.take(*{"--no-epoch-checkpoints", "--save-interval"} - self.args.user.keys())
+            flags.pop_all(*{"--no-epoch-checkpoints", "--save-interval"} - self.args.user.keys())
         command = [*words[:2], *flags.words()] if "@flags" in template else words
         return command, flags
 
@@ -165,10 +165,10 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if first:
             inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}
             if training.dictionary:
-                vocabulary, kept = Vocabulary.read(training.dictionary), save / FILE
+                vocabulary, kept = Vocabulary.read(training.dictionary), save / DICT_FILE
                 if kept.is_file() and any(save.glob("*.pt")):
                     vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
-                inputs[FILE] = vocabulary.identity
+                inputs[DICT_FILE] = vocabulary.identity
             settings = training.all_settings(flags)
             claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
             for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed

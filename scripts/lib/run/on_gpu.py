@@ -52,7 +52,7 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     return gpus
 
 
-def take(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
+def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
     """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first. Returns their
     names, each with the file descriptor that holds its slot until it is closed. Raises UserError if the
     folder of the locks is not this user's alone."""
@@ -104,7 +104,7 @@ def main() -> int:
         raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
     if args.log:
         args.log.parent.mkdir(parents=True, exist_ok=True)
-    held, started_by = take(gpus, args.gpus, args.jobs_per_gpu), workflow()
+    held, started_by = acquire(gpus, args.gpus, args.jobs_per_gpu), workflow()
     status = supervise(
         args.command,
         args.log,

@@ -18,7 +18,7 @@ from lib.run.cost import CARDS, cost_text
 from lib.run.launch import LAST, Training, arguments, devices, launch
 
 from fs_plugins.criterions import trains_transitions
-from fs_plugins.data.vocabulary import FILE, Vocabulary
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.files import naming_errors
 
 TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
@@ -87,13 +87,13 @@ def resolve(corpus: str, words: list[str]) -> Training:
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
     flags = Flags.read(CONFIGS / "model" / configs / f"{args.model}.flags")
     flags |= Flags.read(CONFIGS / "pretrain" / configs / f"{args.size}.flags")
-    least = flags.take("--max-positions").whole("--max-positions", 1)
+    least = flags.pop_all("--max-positions").whole("--max-positions", 1)
     flags |= given | user
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
-        flags.take("--total-num-update")  # fairseq's other schedules refuse it
+        flags.pop_all("--total-num-update")  # fairseq's other schedules refuse it
     set_states(corpus, args, flags, least)
 
     workers, device_flags = devices(args)
@@ -102,7 +102,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
         update = f"{update} x {flags.whole('--update-freq')} on {workers} workers"
     else:
         flags |= step_flags(batch, args.tokens_per_gpu, flags, workers)
-    if (validation := flags.take("--valid-sentences")) and not VALIDATION & user.keys():
+    if (validation := flags.pop_all("--valid-sentences")) and not VALIDATION & user.keys():
         flags |= valid_flags(validation.whole("--valid-sentences"), args.tokens_per_gpu, flags)
     flags = flags | device_flags | user.only(*device_flags)  # the user wins
 
@@ -120,12 +120,14 @@ def resolve(corpus: str, words: list[str]) -> Training:
         first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
     for name in START & user.keys() if user.value("--restore-file") != LAST else ():
         pretrained = read_checkpoint(Path(user.value(name)))
-        check_dictionary(pretrained, folders[0] / FILE, f"prepare DATA with the dict.txt of that of {name}")
+        check_dictionary(
+            pretrained, folders[0] / DICT_FILE, f"prepare DATA with the dict.txt of that of {name}"
+        )
     data = [path for folder in folders for path in sorted(folder.iterdir())]
     data = [path for path in data if re.fullmatch(r"(train|valid).*\.(bin|idx)", path.name)]
     if corpus == "text" and flags.value("--sample-break-mode") in WHOLE:
         check_lengths(data, flags)
-    training.dictionary, training.inputs = folders[0] / FILE, {"data": data}
+    training.dictionary, training.inputs = folders[0] / DICT_FILE, {"data": data}
     return training
 
 

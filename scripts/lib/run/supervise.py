@@ -48,7 +48,7 @@ def supervise(
         )
         unwritten = b""
 
-        def take(chunk: bytes) -> None:
+        def write_chunk(chunk: bytes) -> None:
             nonlocal unwritten
             if show:
                 sys.stdout.buffer.write(chunk)
@@ -63,14 +63,14 @@ def supervise(
             while child.poll() is None and wanted():
                 if output.select(POLL):
                     if chunk := child.stdout.read1(1 << 16):
-                        take(chunk)
+                        write_chunk(chunk)
                     else:  # it has closed its output
                         with contextlib.suppress(subprocess.TimeoutExpired):
                             child.wait(POLL)
         finally:  # also after Ctrl-C and SIGTERM
             output.close()
             _end(child)
-            take(child.stdout.read())
+            write_chunk(child.stdout.read())
         while unwritten:
             unwritten = unwritten[file.write(unwritten) :]
     status = child.wait()

@@ -20,10 +20,11 @@ from operator import itemgetter
 from pathlib import Path
 
 from lib.command_line import Flags, script
-from lib.files import ENDED, MANIFEST, RESULT, read_json, write_lines
+from lib.files import MANIFEST, RESULT, read_json, write_lines
 from lib.finetuning.grids import Point
 from lib.run import logs
 
+from fs_plugins.fairseq_patches.ending import ENDED
 from fs_plugins.files import atomic, write_json
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log

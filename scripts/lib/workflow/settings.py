@@ -16,14 +16,14 @@ from fs_plugins.files import write_json
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
 # Of a table of runs, for ``only``
 COLUMNS = {"name": str, "model": str, "k": positive, "p": share, "times": above_zero}
-FILE = "settings.json"
+SETTINGS_FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
 FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
 HASHED = ("data", "smiles", "models", "init_from")
 MOST_HASHED = 1 << 26  # bytes of a file
 
 
-def part(text: str) -> tuple[str, str | int | float]:
+def selection(text: str) -> tuple[str, str | int | float]:
     """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
     name, _, value = text.partition("=")
     if name not in (*COLUMNS, *FLAGS):
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     add("--finetune_seeds", type=count, nargs="+", default=[])
     add("--rates", type=rate, nargs="+", default=[])
     add("--grid", choices=GRIDS, default=GRIDS[0])
-    add("--only", type=part, nargs="+", default=[])
+    add("--only", type=selection, nargs="+", default=[])
     add("--example", default="This is <mask>, and I'm very <mask> to see this.")
     add("--gpus", type=count, default=0)
     return made
@@ -81,7 +81,7 @@ def read(config: dict) -> argparse.Namespace:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
     for action in options._actions:
-        if action.type in (named_path, part):
+        if action.type in (named_path, selection):
             setattr(settings, action.dest, dict(getattr(settings, action.dest)))
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
@@ -111,7 +111,7 @@ def record(settings: argparse.Namespace, asked: list[str]) -> None:
     Snakemake's own record of parameters is in the working directory: it protects no output folder that was
     moved, or that is written to from elsewhere.
     """
-    path, values = Path(settings.output, FILE), fixed(settings)
+    path, values = Path(settings.output, SETTINGS_FILE), fixed(settings)
     there = read_json(path) or {"targets": [], "fixed": {}}
     if any(next(path.parent.rglob(name), None) for name in RESULTS):  # else of a call that failed at once
         old = there["fixed"]

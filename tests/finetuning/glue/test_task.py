@@ -109,7 +109,7 @@ def test_classes_in_another_order_are_refused(pairs, names, classes, fits):
     task._label_dictionary = builders.dictionary(classes.split())
     checkpoint = SimpleNamespace(outputs=SimpleNamespace(names=tuple(names.split())))
     with nullcontext() if fits else pytest.raises(ValueError, match="the model's classes are"):
-        task.adopt(checkpoint)
+        task.prepare_for(checkpoint)
 
 
 @pytest.mark.parametrize("settings", [{}, {"no_shuffle": True}])

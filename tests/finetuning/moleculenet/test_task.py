@@ -112,13 +112,13 @@ def test_a_trained_model_brings_its_scale(tmp_path):
         for name, some in (("a", rows), ("b", rows[:2]))
     )
     model = first.build_model(builders.flags("exlm_tiny", **builders.SMALL))
-    second.adopt(argparse.Namespace(path="a.pt", model=model, properties=first.properties))
+    second.prepare_for(argparse.Namespace(path="a.pt", model=model, properties=first.properties))
     outputs = torch.tensor([[0.25]])
     assert torch.equal(second.rows({}, outputs), first.rows({}, outputs))
     for other in ({"names": ("x",)}, {"canonical": False}, {"kind": "classification"}):
         properties = dataclasses.replace(first.properties, **other)
         with pytest.raises(ValueError, match=next(iter(other))):
-            second.adopt(argparse.Namespace(path="a.pt", model=model, properties=properties))
+            second.prepare_for(argparse.Namespace(path="a.pt", model=model, properties=properties))
 
 
 def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path):

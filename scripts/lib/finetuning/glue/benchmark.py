@@ -10,7 +10,7 @@ import pandas as pd
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError
 from lib.files import write_lines, write_result
-from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs, files_of, positions, tried_point
+from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, files_of, positions, tried_point
 from lib.finetuning.glue.tasks import FROM_MNLI, SCORES, TASKS, head_of, task_named
 from lib.finetuning.grids import GRIDS, points_of
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
@@ -76,7 +76,7 @@ class Glue(Benchmark):
         training.inputs |= {"init_from": files_of(args.init_from)} if args.init_from else {}
         return training, len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
 
-    def write(self, args: argparse.Namespace, task: GlueTask, outputs: Outputs, model: str) -> str:
+    def write(self, args: argparse.Namespace, task: GlueTask, outputs: Predictions, model: str) -> str:
         name, classes = args.data.resolve().name.removesuffix("-bin"), classes_of(args, task)
         scores, rows = {}, {}
         for split, (ids, values) in outputs.items():

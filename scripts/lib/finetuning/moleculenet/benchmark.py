@@ -6,14 +6,14 @@ from pathlib import Path
 
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError, named_path
-from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs
+from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions
 from lib.finetuning.moleculenet.results import write_results
 from lib.finetuning.moleculenet.source import KNOWN
 from lib.run.checkpoints import Pretrained, check_dictionary
 from lib.run.launch import BEST, LESS_IS_BETTER, MAXIMIZE, Training
 
 from fs_plugins.files import naming_errors
-from fs_plugins.finetuning.moleculenet.data import FILE, read_folder
+from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, read_folder
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of
 from fs_plugins.finetuning.moleculenet.task import MoleculePropertyTask
 from fs_plugins.finetuning.outputs import PropertyInfo
@@ -49,7 +49,7 @@ class MoleculeNet(Benchmark):
         args.task, data = args.dataset, Path(args.data).resolve()
         recipe, own = self.recipe(args.task), [path.stem for path in (RECIPES / self.point).glob("*.flags")]
         about = read_folder(data)
-        with naming_errors(data / FILE):
+        with naming_errors(data / MOLECULES_FILE):
             info = PropertyInfo.from_dict(about)
             if not {"train", "valid"} <= {*about["sizes"]}:
                 raise UserError(
@@ -78,7 +78,7 @@ class MoleculeNet(Benchmark):
         return training, rows
 
     def write(
-        self, args: argparse.Namespace, task: MoleculePropertyTask, outputs: Outputs, model: str
+        self, args: argparse.Namespace, task: MoleculePropertyTask, outputs: Predictions, model: str
     ) -> str:
         more = {"info": task.properties, "logits": not task.properties.regression, "truncated": {}}
         for split in outputs:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from lib.files import DIGITS, digits, plain_cell, write_result
-from lib.finetuning.moleculenet.pictures import truth_against_prediction, write_picture
 
 from fs_plugins.files import atomic
 from fs_plugins.finetuning.moleculenet.data import read_folder
@@ -20,7 +19,7 @@ SPLITS, PICTURE = ("valid", "test"), ".predictions.png"
 
 
 @dataclass
-class Split:
+class LabelledSplit:
     """The lines in the source and the SMILES of N molecules, and their labels [N, properties]."""
 
     lines: list[str]
@@ -41,7 +40,7 @@ class Split:
         return digest.hexdigest()
 
 
-def write_predictions(path: Path, split: Split, shown: np.ndarray, info: PropertyInfo) -> None:
+def write_predictions(path: Path, split: LabelledSplit, shown: np.ndarray, info: PropertyInfo) -> None:
     """Writes a row for each molecule; an empty cell is a missing label."""
     columns = [("line", split.lines), ("smiles", split.smiles)]  # a property may have such a name too
     columns += zip(info.outputs.names, shown.T, strict=True)
@@ -81,11 +80,14 @@ def write_results(
             probabilities of sure predictions round to the same 1.0.
         more: name -> split -> further figures.
     """
+    # matplotlib, which takes a second to load
+    from lib.finetuning.moleculenet.pictures import truth_against_prediction, write_picture
+
     folder, metrics = read_folder(data), {}
     info = info or PropertyInfo.from_dict(folder)
     threshold = 0.0 if logits else 0.5
     for name, values in outputs.items():
-        split = Split.read(data, name)
+        split = LabelledSplit.read(data, name)
         metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
         metrics[name] |= summarise(values, split.labels, info.kind, info.std, threshold)
         columns = pd.DataFrame(by_property(values, split.labels, info.kind, threshold), index=info.names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError
 from lib.files import write_result
-from lib.finetuning.benchmark import RECIPES, Benchmark, Outputs, positions, tried_point
+from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, positions, tried_point
 from lib.finetuning.grids import points_of
 from lib.run.checkpoints import Pretrained, check_dictionary
 from lib.run.launch import Training
@@ -56,7 +56,7 @@ class Squad(Benchmark):
     def recipe(self, task: str) -> Flags:
         return Flags.read(RECIPES / f"{NAME}.flags")
 
-    def write(self, args: argparse.Namespace, task: Squad2Task, outputs: Outputs, model: str) -> str:
+    def write(self, args: argparse.Namespace, task: Squad2Task, outputs: Predictions, model: str) -> str:
         [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
         answers = task.answers(split, ids, rows)
         unlabelled = task.datasets[split].dataset.split.settings.get("unlabelled", 0)

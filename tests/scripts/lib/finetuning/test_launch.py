@@ -77,7 +77,7 @@ def test_what_mnlis_model_has_to_be(toy_inputs):
 
 def test_from_scratch_is_another_run(ask, toy_inputs):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
-    assert pretrained.flags.take("--finetune-from-model") and scratch.flags == pretrained.flags
+    assert pretrained.flags.pop_all("--finetune-from-model") and scratch.flags == pretrained.flags
     assert scratch.settings != pretrained.settings
     read = {path.name for path in pretrained.inputs["data"]}
     assert {"molecules.json", "train.bin", "train.idx", "train.labels.npy"} <= read

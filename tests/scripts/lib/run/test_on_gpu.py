@@ -54,9 +54,9 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
 
 
 def waiting_for(*asked) -> tuple[threading.Thread, dict]:
-    """take() in a thread, which has been waiting for a while, and what it will have taken."""
+    """acquire() in a thread, which has been waiting for a while, and what it will have taken."""
     held = {}
-    thread = threading.Thread(target=lambda: held.update(on_gpu.take(*asked)))
+    thread = threading.Thread(target=lambda: held.update(on_gpu.acquire(*asked)))
     thread.start()
     time.sleep(1.5 * on_gpu.POLL)
     return thread, held
@@ -64,7 +64,7 @@ def waiting_for(*asked) -> tuple[threading.Thread, dict]:
 
 def test_two_jobs_never_get_one_gpu(machine, capsys):
     gpus = ["GPU-a", "GPU-b", "GPU-c"]
-    first, second = on_gpu.take(gpus, 2), on_gpu.take(gpus, 1)
+    first, second = on_gpu.acquire(gpus, 2), on_gpu.acquire(gpus, 1)
     assert [*first, *second] == gpus
     thread, third = waiting_for(gpus, 2)
     os.close(second["GPU-c"])  # one is free: not enough
@@ -83,13 +83,13 @@ def test_locks_in_a_folder_of_others(kind, machine, tmp_path):
     victim.mkdir(mode=0o700)
     folder.symlink_to(victim) if kind == "a link" else folder.mkdir()
     with pytest.raises(UserError, match="is not a folder of yours alone"):
-        on_gpu.take(["GPU-a"], 1)
+        on_gpu.acquire(["GPU-a"], 1)
     assert not list(victim.iterdir())
 
 
 def test_jobs_that_share(machine):
     gpus = ["GPU-a", "GPU-b"]
-    jobs = [on_gpu.take(gpus, 1, 2) for _ in range(4)]
+    jobs = [on_gpu.acquire(gpus, 1, 2) for _ in range(4)]
     assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
     thread, fifth = waiting_for(gpus, 1, 2)
     assert not fifth
@@ -103,9 +103,9 @@ def call(capfd, monkeypatch):
     """call(WORD...) -> exit status and both outputs of a job; its locks go, as with a process of its own."""
 
     def run(*words) -> tuple[int, str, str]:
-        taken, take = [], on_gpu.take
+        taken, acquire = [], on_gpu.acquire
         with monkeypatch.context() as patched:
-            patched.setattr(on_gpu, "take", lambda *asked: taken.append(take(*asked)) or taken[-1])
+            patched.setattr(on_gpu, "acquire", lambda *asked: taken.append(acquire(*asked)) or taken[-1])
             patched.setattr(sys, "argv", ["on_gpu", *map(str, words)])
             status = on_gpu.main()
         for held in taken:
@@ -118,7 +118,7 @@ def call(capfd, monkeypatch):
 
 def test_the_command_sees_its_gpus(machine, call):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
-    held = on_gpu.take(["GPU-a"], 1)
+    held = on_gpu.acquire(["GPU-a"], 1)
     assert call(*show) == (0, "GPU-b\n", "")
     assert call("--jobs-per-gpu", 2, "--gpus", 3, *show) == (0, "GPU-b,GPU-c,GPU-a\n", "")
     os.close(held["GPU-a"])

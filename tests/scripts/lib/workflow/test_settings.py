@@ -59,7 +59,7 @@ def check(asked, tmp_path):
     def called(*targets, **given):
         settings.record(asked(**given), [*targets])
         write_file(tmp_path / "out/study/exlm-k4-p0.15/lr-default/seed-1/checkpoint_last.pt", "")
-        return json.loads((tmp_path / "out" / settings.FILE).read_text())
+        return json.loads((tmp_path / "out" / settings.SETTINGS_FILE).read_text())
 
     return called
 

@@ -6,7 +6,7 @@ import baseline_moleculenet
 import numpy as np
 import pytest
 from lib.finetuning.moleculenet.pictures import truth_against_prediction
-from lib.finetuning.moleculenet.results import Split, write_predictions, write_results
+from lib.finetuning.moleculenet.results import LabelledSplit, write_predictions, write_results
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.outputs import PropertyInfo
@@ -17,14 +17,14 @@ from tests.support.molecules import labelled_molecules, molecules
 
 def test_rows_differ_by_line_and_label():
     labels = np.array([[0.0], [np.nan]], np.float32)
-    one = Split(["2", "3"], ["C", "CC"], labels).sha256
-    assert one == Split(["2", "3"], ["[CH4]", "CC"], labels.copy()).sha256
-    assert one != Split(["2", "4"], ["C", "CC"], labels).sha256
-    assert one != Split(["2", "3"], ["C", "CC"], np.nan_to_num(labels)).sha256
+    one = LabelledSplit(["2", "3"], ["C", "CC"], labels).sha256
+    assert one == LabelledSplit(["2", "3"], ["[CH4]", "CC"], labels.copy()).sha256
+    assert one != LabelledSplit(["2", "4"], ["C", "CC"], labels).sha256
+    assert one != LabelledSplit(["2", "3"], ["C", "CC"], np.nan_to_num(labels)).sha256
 
 
 def test_a_property_may_be_named_as_a_column_is(tmp_path):
-    split = Split(["2", "3"], ["C", "CC"], np.array([[0.0], [np.nan]], np.float32))
+    split = LabelledSplit(["2", "3"], ["C", "CC"], np.array([[0.0], [np.nan]], np.float32))
     info = PropertyInfo("classification", ("line",), (0.0,), (1.0,))
     write_predictions(tmp_path / "a.csv", split, np.array([[0.25], [1.0]]), info)
     assert (tmp_path / "a.csv").read_text() == "line,smiles,line,line (label)\n2,C,0.25,0\n3,CC,1,\n"
