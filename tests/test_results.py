@@ -78,7 +78,19 @@ def test_scores_of_arms_are_less_the_mlms_of_the_same_seed(monkeypatch):
     assert exlm["95% interval"] == "-15.7 to +9.7"  # 12.706 standard errors, of 1 degree of freedom
 
 
-@pytest.mark.parametrize("table", ["finetuned_claims", "claims_states", "corruption", "prices"])
+def test_models_of_the_box_are_told_by_mask_and_passes_with_their_lead_over_the_first(monkeypatch):
+    rows = [("a", "joint", 0.001, 1, 0.32, 0.0, 0.0), ("b", "joint", 0.001, 1, 0.36, -0.04, 0.009)]
+    rows += [("b", "joint", 0.387, 512, 0.41, -0.01, 0.013), ("b", "ridge R2", None, None, 0.8, 0.01, 0.02)]
+    columns = ["model", "measure", "p", "passes", "value", "lead", "standard_error"]
+    monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.DataFrame(rows, columns=columns))
+    first, second = claims_tables.box().to_dict("records")
+    assert first == {"model": "a", "one mask": "0.320", "38.7%, one by one": "", "embeddings, R^2": ""}
+    assert second["one mask"] == "0.360 (-0.040 ± 0.009)"
+    assert second["38.7%, one by one"] == "0.410 (-0.010 ± 0.013)"
+    assert second["embeddings, R^2"] == "0.800 (+0.010 ± 0.020)"
+
+
+@pytest.mark.parametrize("table", ["finetuned_claims", "claims_states", "corruption", "prices", "box"])
 def test_experiments_without_rows_say_that_they_are_running(table, monkeypatch):
     monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.DataFrame())
     assert "running" in make.TABLES[table]()["state"][0]

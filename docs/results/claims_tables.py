@@ -117,3 +117,21 @@ def prices() -> pd.DataFrame:
         for name, (x, theirs) in found.items()
     ]
     return pd.DataFrame(rows, columns=["price", "seeds", "ours, R^2", "95% interval", "the paper, MNLI"])
+
+
+def box() -> pd.DataFrame:
+    """Returns joint bits and R^2 of embeddings of the models for pretrained/, in brackets the lead over the
+    first."""
+    if (data := rows_of("box")).empty:
+        return running("box")
+    table = {}
+    for row in data.itertuples():
+        count = {1: "one pass", 512: "one by one"}.get(row.passes, f"{row.passes:g} passes")
+        masked = "one mask" if row.p < 0.01 else f"{percent(row.p)}, {count}"
+        cell = f"{row.value:.3f}"
+        if not pd.isna(row.lead) and row.model != data["model"].iloc[0]:
+            error = "" if pd.isna(row.standard_error) else f" ± {row.standard_error:.3f}"
+            cell += f" ({row.lead:+.3f}{error})"
+        title = masked if row.measure.startswith("joint") else "embeddings, R^2"
+        table.setdefault(row.model, {"model": row.model})[title] = cell
+    return pd.DataFrame(table.values()).fillna("")

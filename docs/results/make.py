@@ -14,7 +14,7 @@ import figures
 import numpy as np
 import pandas as pd
 import torch
-from claims_tables import claims_states, corruption, finetuned_claims, prices
+from claims_tables import box, claims_states, corruption, finetuned_claims, prices
 from lib.command_line import argument_parser, script
 from lib.report.comparisons import leads
 from lib.report.figures import percent, picture
@@ -262,7 +262,7 @@ def own_share() -> pd.DataFrame:
 
 OWN = (pretraining, plateau, variance, molecule_leads)
 OWN += (quickstart, own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
-OWN += (finetuned_claims, claims_states, corruption, prices)
+OWN += (finetuned_claims, claims_states, corruption, prices, box)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
 TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
