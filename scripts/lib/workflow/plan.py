@@ -97,6 +97,19 @@ def check_dictionaries(settings: Namespace) -> None:
                 )
 
 
+def missing(settings: Namespace, name: str) -> list[str]:
+    """Returns the data and the models of a target that do not exist."""
+    paths = [Path(folder, "dict.txt") for folder in (settings.data, settings.smiles) if folder]
+    paths += [
+        Path(folder) for one in BENCHMARKS.values() for folder in dict.fromkeys(one.data(settings).values())
+    ]
+    if settings.glue and Path(settings.glue).is_dir():
+        tasks = settings.tasks or [task for target in targets_of(settings, name) for task in target.tasks]
+        paths += [Path(settings.glue, f"{task}-bin") for task in dict.fromkeys(tasks)]
+    paths += map(Path, (*settings.models.values(), *settings.init_from.values()))
+    return [str(path) for path in paths if not path.exists()]
+
+
 def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
     """Returns the seeds of fine-tuning, for a table of SEEDS."""
     return tuple(settings.finetune_seeds or SEEDS[table])

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.files import RESULT
-from lib.finetuning.benchmarks import BENCHMARKS
 from lib.run import cost, pretraining
 from lib.workflow import plan
 from lib.workflow.runs import Run
@@ -38,12 +37,12 @@ def price(settings: Namespace, name: str) -> str:
     hours = [cost.hours_of(one, CARD) for one in flops]
     size = sum(WEIGHTS * parameters for _, parameters in trained.values())
     size += sum(WITH_OPTIMIZER * parameters for one, _, parameters, _ in tuned if one.keeps_checkpoints)
-    given = [path for path in (settings.data, settings.smiles) if path]
-    given += dict.fromkeys(path for one in BENCHMARKS.values() for path in one.data(settings).values())
-    missing = [path for path in given if not Path(path).exists()]
+    missing, gpus = plan.missing(settings, name), max(settings.gpus, 1)
+    longest = cost.hours_of(max((flops for flops, _ in trained.values()), default=0), CARD) / gpus
     return (
-        f"{name}: {len(trained)} pre-trainings, {hours[0]:,.0f} hours of an {CARD}; {len(tuned):,} "
-        f"fine-tunings, {hours[1]:,.0f} hours; {size / 1e9:,.1f} GB of checkpoints stay"
+        f"{name}: {len(trained)} pre-trainings, {hours[0]:,.0f} hours of an {CARD} "
+        f"(the longest: {longest:,.1f} on {gpus}); {len(tuned):,} fine-tunings, {hours[1]:,.0f} hours; "
+        f"{size / 1e9:,.1f} GB of checkpoints stay"
         + (f"; not there yet: {', '.join(missing)}" if missing else "")
     )
 

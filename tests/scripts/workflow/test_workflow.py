@@ -31,6 +31,8 @@ def test_the_commands_of_the_study(tmp_path):
     for words in (
         f"pretrain_text.sh exlm-lattice smoke out/data-bin {place} {options} {rate} && ",
         "lib.run.on_gpu --gpus 2 --jobs-per-gpu 3 --log",
+        "gpu=2, nodes=1",
+        "gpu=1, mem_mb=16000, mem_mib=15259, runtime=120",
         "--seed 1 --updates 7 --gpus 2",
         f"lib.workflow.jobs best {folder}/best.json {trials}",
         f"fs_plugins.measures states {place}/checkpoint_*.pt --mask-prob 0.15",
@@ -48,6 +50,8 @@ def test_a_failing_job_stops_no_other(tmp_path):
         write_file(tmp_path / "data" / name, "")
     fail(tmp_path, "table12", "--config", "output=out", "size=small", "data=data", "gpus=0")
     assert len([*tmp_path.glob("out/study/*/*/*/train.log")]) == 2
+    shown = fail(tmp_path, "table12", "--config", "output=out", "size=small", "data=nowhere", "gpus=0")
+    assert "nowhere/dict.txt" in shown and "rule pretrain" not in shown
 
 
 @pytest.mark.slow
