@@ -21,7 +21,13 @@ def test_a_training_in_several_jobs(tmp_path):
     folder = tmp_path / "out/study/a/lr-default/seed-1"
     words = [(folder / "train.json").relative_to(tmp_path), "--latency-wait", "9"]
     words += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
-    words += "--default-resources slurm_partition=nodes slurm_account=mine mem_mb=1000 runtime=60".split()
+    words += [
+        "--default-resources",
+        "slurm_partition=nodes",
+        "slurm_account=mine",
+        "mem_mb=1000",
+        "runtime=60",
+    ]
     words += ["--config", "output=out", "data=data", "runs_table=mine.csv", "updates=2", "gpus=0"]
     words += ["flags=--stop-time-hours 1e-9"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **slurm.install(tmp_path / "queue")}
