@@ -9,9 +9,11 @@ from fairseq.criterions import register_criterion
 from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.checkpoint_settings import read_settings
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from fs_plugins.huggingface.export import export
 from fs_plugins.huggingface.restore import open_checkpoint
+from fs_plugins.huggingface.weights import TRANSITIONS
 from tests.support import builders
 
 
@@ -28,6 +30,14 @@ def test_transitions_of_a_fine_tuning_are_those_of_its_pre_training(save_checkpo
     assert not load_checkpoint(path).has_transitions
 
 
+def test_how_a_training_ran_stays_with_it():
+    """Whatever loads the model then neither compiles it nor computes its layers twice."""
+    switches = dict.fromkeys(("compile", "cuda_graph", "checkpoint_activations"), True)
+    groups = {"task": {"_name": "masked_lm"}, "criterion": {"_name": "masked_lm"}}
+    read = read_settings({"cfg": {"model": {"_name": "exlm_tiny", "dropout": 0.2, **switches}, **groups}})
+    assert vars(read.model) == {"_name": "exlm_tiny", "arch": "exlm_tiny", "dropout": 0.2}
+
+
 @register_criterion("of_ones_own")
 class OfOnesOwn(NatDagLossMLM):
     """A criterion that trains as if there were no transitions."""
@@ -38,7 +48,7 @@ class OfOnesOwn(NatDagLossMLM):
 def test_a_criterion_says_what_it_trains(save_checkpoint, tmp_path):
     path = save_checkpoint("exlm_base", criterion="of_ones_own")
     folder = export(path, tmp_path / "model")
-    assert not any(name.startswith("graph.") for name in load_file(folder / "model.safetensors"))
+    assert not any(name.startswith(TRANSITIONS) for name in load_file(folder / "model.safetensors"))
     for model in (path, folder):
         loaded = open_checkpoint(model)
         assert (loaded.criterion, loaded.has_transitions, loaded.alignment) == ("of_ones_own", False, "ctc")

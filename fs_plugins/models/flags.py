@@ -54,10 +54,10 @@ EXLM_FLAGS = (
     Flag(
         "embedding_init_std",
         0.02,
-        About(POSITIVE, "standard deviation of new embeddings", WEIGHTS, metavar="S"),
+        About(POSITIVE, None, "standard deviation of new embeddings", WEIGHTS, "S"),
     ),
     *(
-        Flag(name, False, About(SWITCH, help, TRAINING))
+        Flag(name, False, About(SWITCH, None, help, TRAINING))
         for name, help in (
             ("load_checkpoint_heads", "(re-)register and load heads when loading"),
             ("checkpoint_activations", "recompute layers in the backward pass"),

@@ -20,6 +20,7 @@ class ExLMConfig(Settings, PreTrainedConfig):
     tokenizer_size: int | None = setting(
         None,
         SIZE,
+        None,
         "ids of the tokenizer, if they are more than ``vocab_size``: tokens that the vocabulary lacks have "
         "ids from ``vocab_size`` on, and are read as ``<unk>``",
     )

@@ -68,33 +68,38 @@ class About:
     """What is known of a setting besides its name and default."""
 
     values: Values
+    flag: str | None  # of fairseq-train, as in its arguments: ``ext_state_num``; None if it has none
     help: str
-    decides: str = WEIGHTS
-    flag: str | None = None  # of fairseq-train, as in its arguments: ``ext_state_num``; None if it has none
+    decides: str
     metavar: str | None = None  # what ``--help`` calls its value
     of_states: bool = False  # whether a model without states lacks the flag
     inverted: bool = False  # whether the flag is True where the setting is False
 
 
-def setting(default: Any, values: Values, help: str, flag: str | None = None, **about) -> Any:
-    """Returns a field of :class:`Settings`; "validator" is for ``@strict`` of huggingface_hub, which leaves
-    None to the type."""
+def setting(
+    default, values: Values, flag: str | None, help: str, decides: str = WEIGHTS, *more, **about
+) -> Any:
+    """Returns a field of :class:`Settings`, with what :class:`About` has; "validator" is for ``@strict`` of
+    huggingface_hub, which leaves None to the type."""
 
     def check(value):
         if value is not None and not values.fits(value):
             raise ValueError(f"it must be {values}, got {value!r:.200}")
 
-    return field(
-        default=default, metadata={"about": About(values, help, flag=flag, **about), "validator": check}
-    )
+    about = About(values, flag, help, decides, *more, **about)
+    return field(default=default, metadata={"about": about, "validator": check})
 
 
-def _probability(default: float, help: str, flag: str) -> Any:
-    return setting(default, PROBABILITY, help, flag, decides=TRAINING, metavar="P")
+def _size(default: int, flag: str | None, help: str, metavar: str | None = None) -> Any:
+    return setting(default, SIZE, flag, help, WEIGHTS, metavar)
+
+
+def _probability(default: float, flag: str, help: str) -> Any:
+    return setting(default, PROBABILITY, flag, f"dropout probability{help}", TRAINING, "P")
 
 
 def _token(id: int, symbol: str) -> Any:
-    return setting(id, INDEX, f"id of {symbol}")
+    return setting(id, INDEX, None, f"id of {symbol}")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -102,110 +107,93 @@ class Settings:
     """The settings of a masked language model: of an ExLM, or without ``num_states`` of the vanilla MLM. The
     defaults are those of ``exlm_base``."""
 
-    vocab_size: int = setting(50265, SIZE, "size of the vocabulary")
-    num_hidden_layers: int = setting(12, SIZE, "number of layers", "encoder_layers", metavar="N")
-    hidden_size: int = setting(768, SIZE, "hidden size", "encoder_embed_dim", metavar="D")
-    intermediate_size: int = setting(
-        3072, SIZE, "hidden size of the feed-forward networks", "encoder_ffn_embed_dim", metavar="F"
+    vocab_size: int = _size(50265, None, "size of the vocabulary")
+    num_hidden_layers: int = _size(12, "encoder_layers", "number of layers", "N")
+    hidden_size: int = _size(768, "encoder_embed_dim", "hidden size", "D")
+    intermediate_size: int = _size(
+        3072, "encoder_ffn_embed_dim", "hidden size of the feed-forward networks", "F"
     )
-    num_attention_heads: int = setting(
-        12, SIZE, "number of attention heads", "encoder_attention_heads", metavar="H"
+    num_attention_heads: int = _size(12, "encoder_attention_heads", "number of attention heads", "H")
+    max_position_embeddings: int = _size(
+        2048, "max_positions", "most tokens of a sentence, after any expansion", "N"
     )
     norm_first: bool = setting(
-        True, SWITCH, "pre-norm: norm before blocks", "encoder_normalize_before", decides=FUNCTION
-    )
-    max_position_embeddings: int = setting(
-        2048, SIZE, "most tokens of a sentence, after any expansion", "max_positions", metavar="N"
+        True, SWITCH, "encoder_normalize_before", "pre-norm: norm before blocks", FUNCTION
     )
     hidden_act: str = setting(
-        "gelu", ACTIVATION, "activation function of the encoder", "activation_fn", decides=FUNCTION
+        "gelu", ACTIVATION, "activation_fn", "activation function of the encoder", FUNCTION
     )
     # of heads, which a fine-tuning makes anew
     classifier_activation: str = setting(
-        "tanh", ACTIVATION, "activation function of the heads", "pooler_activation_fn"
+        "tanh", ACTIVATION, "pooler_activation_fn", "activation function of the heads"
     )
-    hidden_dropout_prob: float | int = _probability(0.1, "dropout probability", "dropout")
+    hidden_dropout_prob: float | int = _probability(0.1, "dropout", "")
     attention_probs_dropout_prob: float | int = _probability(
-        0.1, "dropout probability of the attention weights", "attention_dropout"
+        0.1, "attention_dropout", " of the attention weights"
     )
     activation_dropout: float | int = _probability(
-        0.0, "dropout probability after the activation function", "activation_dropout"
+        0.0, "activation_dropout", " after the activation function"
     )
-    classifier_dropout: float | int = _probability(
-        0.0, "dropout probability of the classification heads", "pooler_dropout"
-    )
-    layer_norm_eps: float | int = setting(1e-5, POSITIVE, "epsilon of the layer norms")
+    classifier_dropout: float | int = _probability(0.0, "pooler_dropout", " of the classification heads")
+    layer_norm_eps: float | int = setting(1e-5, POSITIVE, None, "epsilon of the layer norms")
     tie_word_embeddings: bool = setting(
-        True, SWITCH, "own output matrix", "untie_weights_roberta", inverted=True
+        True, SWITCH, "untie_weights_roberta", "own output matrix", inverted=True
     )
-    repeat_times: int = setting(1, SIZE, "how often each token stands in a row (Repeated MLM)")
+    repeat_times: int = _size(1, None, "how often each token stands in a row (Repeated MLM)")
     rope_dimensions: int = setting(
         2,
         Values(int, choices=(1, 2)),
-        "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
         "rope_dimensions",
-        decides=FUNCTION,
+        "2 (default): a token's index and copy; 1: index in the expanded sentence (w/o 2D RoPE)",
+        FUNCTION,
     )
     num_states: int | None = setting(
-        4,
-        SIZE,
-        "states of an expanded token (k; default 4)",
-        "ext_state_num",
-        decides=FUNCTION,
-        metavar="K",
-        of_states=True,
+        4, SIZE, "ext_state_num", "states of an expanded token (k; default 4)", FUNCTION, "K", True
     )
     alignment: str = setting(
         "dag",
         Values(str, choices=("dag", "ctc")),
-        "how states align to targets: dag: by paths through their graph; ctc: within each token, without "
-        "transitions",
+        None,
+        "how states align to targets: dag: by paths; ctc: within each token, without transitions",
     )
     links_feature: str = setting(
         "feature:position",
         Values(str, choices=FEATURES),
+        "links_feature",
         "what transitions are computed from: feature, position (the node's), feature:position (default), or "
         "feature:distance, of the distances to the expanded tokens before and after (not in the paper)",
-        "links_feature",
-        metavar="A:B",
-        of_states=True,
+        *(WEIGHTS, "A:B", True),
     )
     max_transition_length: int = setting(
         -1,
         LENGTH,
-        "longest transition, in nodes; -1 (default) for any",
         "max_transition_length",
-        decides=FUNCTION,
-        metavar="N",
-        of_states=True,
+        "longest transition, in nodes; -1 (default) for any",
+        *(FUNCTION, "N", True),
     )
     state_graph: str = setting(
         "dag",
         Values(str, choices=GRAPHS),
-        f"transitions of a state: {'; '.join(f'{name}: {graph.help}' for name, graph in GRAPHS.items())}",
         "state_graph",
-        decides=FUNCTION,
-        of_states=True,
+        f"transitions of a state: {'; '.join(f'{name}: {graph.help}' for name, graph in GRAPHS.items())}",
+        *(FUNCTION, None, True),
     )
     state_embedding_scale: float | int = setting(
         0.0,
         POSITIVE,
+        "state_embedding_scale",
         "learn for each of the K states a vector, added to its nodes before the last layer norm, and a bias "
         "of its logits, of initial standard deviations R / 2 and 2 R (not in the paper; default 0: none; 1 "
         "keeps states apart)",
-        "state_embedding_scale",
-        metavar="R",
-        of_states=True,
+        *(WEIGHTS, "R", True),
     )
     expand_from_layer: int = setting(
         0,
         LENGTH,
+        "expand_from_layer",
         "copy tokens into their states after the first J layers, which see each once, or -1: after all (not "
         "in the paper; default 0: before the first layer)",
-        "expand_from_layer",
-        decides=FUNCTION,
-        metavar="J",
-        of_states=True,
+        *(FUNCTION, "J", True),
     )
     bos_token_id: int = _token(0, "<s>")
     pad_token_id: int = _token(1, "<pad>")

@@ -7,7 +7,7 @@ from torch._inductor import cpp_builder, exc
 
 from fs_plugins.speed import compilation, match_scores
 from tests.criterions.batch import BATCH, WORDS
-from tests.support import builders
+from tests.support import builders, cuda_graphs
 
 dag = builders.criterion(WORDS)
 masked_lm = MaskedLmLoss(MaskedLmConfig(tpu=False), builders.task(WORDS))
@@ -127,3 +127,15 @@ def test_features_are_those_of_the_tokens(without_code, kind):
         features, expected = (model.features(tokens) for model in (compiled, eager))
     given = tokens.ne(WORDS.pad())
     torch.testing.assert_close(features[given], expected[given])
+
+
+@pytest.mark.parametrize("kind", ["exlm", "mlm"])
+def test_features_survive_the_next_call(kind, monkeypatch):
+    """Which overwrites what the graphs of the one before gave."""
+    cuda_graphs.emulate(monkeypatch.setattr)
+    model = getattr(builders, kind)(WORDS, cuda_graph=True)
+    with torch.no_grad():
+        features = [model.features(batch_of([n, 5])["net_input"]["src_tokens"]) for n in (9, 7)]
+        kept = [x.clone() for x in features]
+        model.features(batch_of([9, 5])["net_input"]["src_tokens"])
+    assert all(x.isfinite().all() and torch.equal(x, y) for x, y in zip(features, kept, strict=True))
