@@ -33,7 +33,7 @@ def attention_bias(is_token: Tensor | None, dtype: torch.dtype) -> Tensor | None
     B, N = is_token.shape
     # Rows at multiples of 16 bytes: for others the fused kernels for CUDA make a copy, in each layer.
     bias = torch.full((B, (N + 7) // 8 * 8), -math.inf, dtype=dtype, device=is_token.device)[:, :N]
-    return bias.masked_fill(is_token, 0.0)[:, None, None]
+    return bias.masked_fill_(is_token, 0.0)[:, None, None]
 
 
 class Attention(nn.Module):
