@@ -24,7 +24,7 @@ from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
-LAYERS = "encoder.sentence_encoder.layers."  # what the names of their weights begin with
+LAYERS = "encoder.sentence_encoder.layers."  # beginning of the names of layers' weights
 
 
 @dataclass
@@ -32,18 +32,18 @@ class Checkpoint:
     """A trained model."""
 
     path: Path  # the file, or the folder for transformers
-    model: RotaryRobertaModel  # in evaluation mode, on ``device``
+    model: RotaryRobertaModel  # model in evaluation mode, on ``device``
     dictionary: Dictionary  # with ``<mask>``
     # the folder of the dictionary; None where the checkpoint, or the folder, holds it itself
     data: Path | None
     cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
-    device: torch.device  # where the model is
-    # what the task kept in the file, by name; empty for most tasks
+    device: torch.device  # device of the model
+    # state that tasks keep in the file, by name; empty for most
     task_state: dict = field(default_factory=dict)
     updates: int | None = None  # how many the model was trained for; None where the file does not say
-    # of the last validation, by ``--best-checkpoint-metric``; None if there was none
+    # score of the last validation, by ``--best-checkpoint-metric``; None if there was none
     score: float | None = None
-    # of a head that transformers trained, if it is none of molecules' properties
+    # outputs of a head that transformers trained, if they are no properties of molecules
     outputs: Outputs | None = None
     smiles: str | None = None  # how molecules were written, as of ``smiles_form``, if the folder says so
     # how its corpus was written, as of ``make_codec``, if the model's folder says so

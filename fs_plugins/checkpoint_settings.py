@@ -45,7 +45,7 @@ def read_settings(state: dict) -> DictConfig:
         ValueError: for an architecture, task or criterion that is none of ours, a value that a flag of the
             model does not take (they become words of commands), or an interpolation.
     """
-    if isinstance(args := state.get("args"), argparse.Namespace):  # of older fairseq: all flags in one
+    if isinstance(args := state.get("args"), argparse.Namespace):  # older fairseq has all flags in one
         flat = _plain(args)
         groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
         arch, task, criterion = (flat.get(name) for name in ("arch", "task", "criterion"))

@@ -51,7 +51,8 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
         os.replace(fresh, path)
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch raises its own over it
-        if not isinstance(cause, OSError) or str(cause).startswith("cannot write "):  # of one within
+        # raised by an inner ``atomic``
+        if not isinstance(cause, OSError) or str(cause).startswith("cannot write "):
             raise
         raise OSError(
             f"cannot write {path} ({cause.strerror or cause}): free some space or choose another folder, and "
@@ -90,7 +91,7 @@ def check_whole(path: Path, suffix: str, length: int) -> None:
     size, start, end = path.stat().st_size, 0, length
     try:
         if suffix in (".pt", ".npz"):
-            with zipfile.ZipFile(path) as archive:  # which allows for bytes before the first entry
+            with zipfile.ZipFile(path) as archive:  # zipfile allows for bytes before the first entry
                 start = min(entry.header_offset for entry in archive.infolist())
         elif suffix == ".safetensors":
             with path.open("rb") as file:
@@ -199,7 +200,7 @@ def locked(folder: Path) -> Iterator[int]:
                 if time.monotonic() > deadline:
                     raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
                 time.sleep(0.1)
-    except OSError as error:  # or to lock: some network drives cannot
+    except OSError as error:  # writing or locking: some network drives cannot lock
         raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
     try:
         yield descriptor

@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     task.n_best = N_BEST
-    args.output.mkdir(parents=True, exist_ok=True)  # what cannot be written is found before any work
+    args.output.mkdir(parents=True, exist_ok=True)  # fails before any work if it cannot be written
     outputs = {}
     for split in args.split:
         with naming_errors(args.data / split):

@@ -168,7 +168,7 @@ def repeated_molecules(splits: Splits) -> list[str]:
     copies = table[table.duplicated(0, keep=False)].groupby(0)
     if not len(copies):
         return []
-    distinct = copies.nunique()  # of each molecule: splits, then labels that are not missing
+    distinct = copies.nunique()  # splits of each molecule, then its labels that are not missing
     differ = (distinct.iloc[:, 1:] > 1).any(axis=1)
     for smiles in differ[differ].index:
         several = [kept[i] for i in copies.groups[smiles]]
@@ -241,7 +241,7 @@ def write_folder(
 def smiles_of(dictionary: Path) -> str | None:
     """Returns the --smiles of the pre-training whose dictionary it is, if its folder says so."""
     folder = dictionary if dictionary.is_dir() else dictionary.parent
-    config = read_json(folder / "config.json") or {}  # of a folder for transformers
+    config = read_json(folder / "config.json") or {}  # exists in a folder for transformers
     return (config.get("fairseq") or {}).get("smiles") or smiles_form(folder)
 
 
@@ -299,7 +299,7 @@ def main(argv: list[str] | None = None) -> None:
         if unknown:
             named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))
             remarks.append(f"{len(unknown)} unknown tokens became <unk>: {named}, see report.tsv")
-        mean, std = label_scale(next(iter(labels.values())), args.kind)  # of train, or of a test set alone
+        mean, std = label_scale(next(iter(labels.values())), args.kind)  # train's, or a test set's alone
         classes = ()
         if args.kind == "multiclass":
             most = max(int(np.nanmax(part, initial=0)) for part in labels.values())

@@ -78,7 +78,7 @@ def main(argv: list[str] | None = None) -> None:
     args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
     form = TableFormat.of(args)
     read = partial(records_in, form=form)
-    for path in (*args.train, *args.valid):  # what is wrong with a file as a whole is found before any work
+    for path in (*args.train, *args.valid):  # faults of a whole file are found before any work
         next(read(path), None)
     inputs = inputs_of({"--train": args.train, "--valid": args.valid})
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}

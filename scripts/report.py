@@ -50,7 +50,7 @@ def report(output: Path) -> Page:
         add_study(page, Study(output, problems))
     if problems:
         page.items(["Damaged or unused results:", *dict.fromkeys(problems)])
-        page.parts.insert(0, page.parts.pop())  # at the top
+        page.parts.insert(0, page.parts.pop())  # moved to the top
     return page
 
 

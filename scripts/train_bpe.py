@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from fs_plugins.files import check_absent
 
 LEAST_VOCABULARY = 256  # the bytes, without merges
-MOST_CHARACTERS = 50_000_000  # to train on
+MOST_CHARACTERS = 50_000_000  # most characters to train on
 
 
 def paragraphs(layouts: dict[Path, str], column: str = COLUMN, most: int = MOST_CHARACTERS) -> Iterator[str]:

@@ -36,7 +36,7 @@ class StatesCriterion(FairseqCriterion):
 
     # What a subclass trains, by which its cost is counted, and its checkpoints are measured and exported:
     trains_transitions: bool  # whether the graph's transitions have a gradient
-    alignment: str  # of states to targets: "dag", by paths through the graph, or "ctc", within each token
+    alignment: str  # how states align to targets: "dag", by paths through the graph, or "ctc", within a token
 
     def graph(self, model, sample, **options):
         """Returns the model's StateGraph of the batch, and the function that scores words."""

@@ -20,7 +20,7 @@ PATTERN = "|".join(
         r"[()]",  # branches
         r"[.]",  # parts that are not bonded
         r"[-=#$:~/\\]",  # bonds; / and \ are cis and trans
-        r"[+@?>]",  # what reactions and old dialects have outside of brackets
+        r"[+@?>]",  # symbols of reactions and old dialects outside of brackets
         r"%[0-9]{2}|[0-9]",  # ring bonds
         r"%\([0-9]+\)|<",  # not in the published expression, see above
     )

@@ -15,9 +15,9 @@ from fs_plugins.data.vocabulary import MASK, SPECIAL
 from fs_plugins.files import naming_errors
 
 HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
-BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # as a byte-level BPE writes them
+BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # characters by which a byte-level BPE writes bytes
 BLANK = "Ġ"  # the space among these
-MANIFEST = "manifest.json"  # of a folder made by scripts/prepare_*.py: its settings and inputs
+MANIFEST = "manifest.json"  # settings and inputs of a folder made by scripts/prepare_*.py
 
 
 class Codec(ABC):
@@ -89,7 +89,7 @@ class ByteBpe(Codec):
             raise ValueError(f"{files[0]} is no byte-level BPE, as GPT-2's or that of scripts/train_bpe.py")
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        self.inner = Tokenizer.from_str(self.tokenizer.to_str())  # of what follows a mask
+        self.inner = Tokenizer.from_str(self.tokenizer.to_str())  # tokenizer of what follows a mask
         if self.puts_blank:
             self.inner.pre_tokenizer.add_prefix_space = False
         self.symbols = {i: str(i) if len(files) == 2 else token for token, i in ids.items()}

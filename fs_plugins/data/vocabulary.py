@@ -99,7 +99,7 @@ def read_dictionary(path: Path) -> Dictionary:
         return _of_tokenizer(path)
     with naming_errors(path):
         dictionary = Dictionary.load(str(path))
-    if len(dictionary) == len(SPECIAL):  # with which all would be unknown
+    if len(dictionary) == len(SPECIAL):  # all tokens would be unknown
         raise ValueError(f"{path} is empty: {HINT}")
     # "#fairseq:overwrite", which fairseq proposes; a byte order mark, which it takes for a part of a symbol
     if len(dictionary.indices) < len(dictionary) or path.read_bytes().startswith(BOM_UTF8):

@@ -81,7 +81,7 @@ def end_at_once(original, cfg, trainer, *args, **kwargs):
     """Ends a training that has ended before; fairseq would train one update more. Raises ValueError if one
     cannot go on."""
     extra_state, iterator = original(cfg, trainer, *args, **kwargs)
-    if not isinstance(trainer, Trainer):  # but a stand-in, as in tests
+    if not isinstance(trainer, Trainer):  # a stand-in, as in tests
         return extra_state, iterator
     if ended := end_of(trainer, iterator, resumed=True):
         logger.info("ended by %s after %d updates: nothing to train", ended["by"], ended["updates"])

@@ -74,7 +74,7 @@ def note_the_batches_of_all_workers(original, iterator):
 def resume_after_the_batches_of_all_workers(original, iterator, state):
     position, shards = state.get("iterations_in_epoch", 0), iterator.num_shards
     seen, count = state.get("seen_batches", position * shards), len(iterator.frozen_batches)
-    if state.get("batches", count) != count:  # of other sizes, as of another --max-tokens
+    if state.get("batches", count) != count:  # batches of other sizes, as by another --max-tokens
         before = state["batches"]
         logger.warning("an epoch had %d batches, and has %d: some samples are repeated", before, count)
         seen = seen * count // before
@@ -145,7 +145,7 @@ def end_threads() -> None:
             except Empty:
                 consumer.join(0.01)
     if distributed.is_available() and distributed.is_initialized() and distributed.get_backend() == "gloo":
-        vars(get_global_group).clear()  # which keeps the group that it made
+        vars(get_global_group).clear()  # it keeps the group that it made
         distributed.destroy_process_group()
         gc.collect()  # a group that only a trainer holds, which holds itself
 
@@ -177,7 +177,7 @@ def unscale_once(original, optimizer, *args, **kwargs):
 
 @wrap(options, "parse_args_and_arch")
 def bfloat16_is_not_for_tpus_only(original, *args, **kwargs):
-    """To fairseq ``--bf16`` means a TPU, here a GPU or CPU too."""
+    """fairseq assumes that ``--bf16`` implies a TPU; allow GPUs and CPUs."""
     parsed = original(*args, **kwargs)
     flags = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(flags, "bf16", False) and importlib.util.find_spec("torch_xla") is None:

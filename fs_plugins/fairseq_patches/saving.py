@@ -70,7 +70,7 @@ def torch_persistent_save(original, content, path, async_write=False):
     save(path, partial(torch.save, content))
 
 
-@wrap(PathManager, "copy")  # to checkpoint_best.pt, checkpoint_last.pt
+@wrap(PathManager, "copy")  # copies to checkpoint_best.pt, checkpoint_last.pt
 def copy(original, source, target, overwrite=False):
     if not (PathManager.supports_rename(source) and PathManager.supports_rename(target)):
         return original(source, target, overwrite)

@@ -7,11 +7,11 @@ from torch import Tensor
 
 from fs_plugins.files import naming_errors
 
-# as ``problem_type`` of transformers' configurations
+# values of ``problem_type`` in transformers' configurations
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
 PROBLEMS = (REGRESSION, CLASSES, LABELS)
 FIELDS = {"names": str, "mean": float, "std": float}
-KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}  # of properties
+KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}  # kinds of properties
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Outputs:
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Returns, for outputs [B, outputs], probabilities or values in their units, float64 on the CPU."""
-        outputs = outputs.double().cpu()  # as values may be large, and differ little
+        outputs = outputs.double().cpu()  # values may be large, and differ little
         if self.problem == CLASSES:
             return outputs.softmax(-1)
         if self.problem == LABELS:
@@ -87,7 +87,7 @@ class PropertyInfo:
     std: tuple[float, ...]
     canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
     allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
-    classes: tuple[str, ...] = ()  # of "multiclass": their names, one for each output; labels are 0, 1, ...
+    classes: tuple[str, ...] = ()  # names of "multiclass", one an output; labels are 0, 1, ...
 
     def __post_init__(self):
         fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)

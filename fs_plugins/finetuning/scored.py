@@ -26,7 +26,7 @@ class ScoredTask(FairseqTask):
     samples: tuple[str, ...] = ()  # its flags by which samples are made and scored, which exports keep
     n_best = 1  # outputs of a row that are kept, if it has several
     # Of a task:
-    called_with: dict  # what gives the scored outputs of its models, besides a batch's ``net_input``
+    called_with: dict  # arguments for which models give what is scored, besides a batch's ``net_input``
     metric: str  # the one of :meth:`score` that counts
     dictionary: Dictionary  # with ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)

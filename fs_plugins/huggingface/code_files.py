@@ -12,7 +12,8 @@ from fs_plugins.files import write_json, write_text
 HERE = Path(__file__).parent
 CORE = tuple(path for path in sorted(Path(exlm.__file__).parent.glob("*.py")) if path.stem != "__init__")
 CODE = (HERE / "configuration_exlm.py", HERE / "modeling_exlm.py", HERE / "modeling_checks.py", *CORE)
-SMILES_CODE = (HERE / "tokenization_exlm.py", Path(molecules.__file__))  # of a tokenizer of canonical SMILES
+# code of a tokenizer of canonical SMILES
+SMILES_CODE = (HERE / "tokenization_exlm.py", Path(molecules.__file__))
 HEADS = ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
 AUTO_MAP = {
     "AutoConfig": "configuration_exlm.ExLMConfig",

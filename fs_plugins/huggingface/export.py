@@ -51,7 +51,7 @@ def export(
         FileExistsError: if the folder is not empty.
         ValueError: for another kind of model, or weights that float16 cannot hold.
     """
-    if onnx:  # whose packages are optional: their absence is told before the work
+    if onnx:  # fails before the work if its optional packages are missing
         from fs_plugins.huggingface.onnx import write_onnx
     folder = Path(folder).absolute()
     files.check_absent(folder)
@@ -89,7 +89,7 @@ def export(
         **exported_config.sentence_transformers_files(config, pooling),
     }
     if half:
-        own = "classifier.out_proj."  # of a regression in the units of its labels
+        own = "classifier.out_proj."  # weights of a regression are in the units of its labels
         tensors = {name: t if name.startswith(own) else t.half() for name, t in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")

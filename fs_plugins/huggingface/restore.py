@@ -184,7 +184,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Returns the tensors of model.safetensors, whole or in shards, by their names in a model with
     a head."""
     names, tensors = [WEIGHTS], {}
-    if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # as transformers chooses
+    if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # the choice of transformers
         with naming_errors(folder / INDEX):
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             names = sorted({os.fspath(name) for name in index["weight_map"].values()})
@@ -289,6 +289,6 @@ def run_flags(
     arch, family = str(config["fairseq"].get("arch")), EXLM if config["num_states"] else MLM
     known, _, pre_norm, _ = ARCHITECTURES.get(arch, (None,) * 4)
     if known != family or pre_norm and not flags["encoder_normalize_before"]:
-        arch = f"{family}_base"  # which sets no flag that is given
+        arch = f"{family}_base"  # an architecture that sets no flag which is given
     model = Namespace(arch=arch, _name=arch, **flags)
     return read_settings({"cfg": {"model": model, "task": task, "criterion": criterion}})

@@ -25,7 +25,7 @@ def make_tokenizer(dictionary: Dictionary, codec: Codec) -> Tokenizer:
     else:
         tokenizer = Tokenizer(models.WordLevel(dict(dictionary.indices), unk_token=SPECIAL["unk"]))
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if isinstance(codec, Smiles):  # what matches no token is <unk>, where this package raises an error
+    if isinstance(codec, Smiles):  # text that matches no token is <unk>; this package raises an error
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), "isolated")
         tokenizer.normalizer, tokenizer.decoder = normalizers.Strip(), decoders.Fuse()
     tokenizer.add_special_tokens([_added(token) for token in SPECIAL.values()])
@@ -75,7 +75,7 @@ def _renumbered(dictionary: Dictionary, bpe: ByteBpe) -> Tokenizer:
     added = (token for token in content["added_tokens"] if not token["special"])
     content["added_tokens"] = [{**token, "id": ids[token["content"]]} for token in added]
     tokenizer = Tokenizer.from_str(json.dumps({**content, "post_processor": None}))
-    if bpe.puts_blank:  # but not before what follows a mask
+    if bpe.puts_blank:  # none before what follows a mask
         blank = pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blank, bpe.inner.pre_tokenizer])
         tokenizer.decoder = decoders.Sequence([tokenizer.decoder, decoders.Strip(" ", 1, 0)])

@@ -36,7 +36,7 @@ class GraphDecoder:
     def __init__(self, words: Tensor, links: Tensor, bos: int, eos: int, barred: Sequence[int] = ()):
         L = len(words)
         self.words = words.double()
-        self.inner = self.words.clone()  # of what is decoded
+        self.inner = self.words.clone()  # copy for what is decoded
         self.inner[:, list(barred)] = -torch.inf
         no_edge = torch.ones(L, L, dtype=torch.bool).tril()
         self.links = links.double().masked_fill(no_edge, -torch.inf)
@@ -53,7 +53,7 @@ class GraphDecoder:
         """Returns the log-probability [steps + 1, L] to get from each node to the last one in 0, 1, ...
         steps."""
         if count is None:
-            return self.total.expand(self.L, -1)  # of more steps than nodes that are left
+            return self.total.expand(self.L, -1)  # no path has more steps than nodes that are left
         rows = [torch.full((self.L,), -torch.inf, dtype=torch.float64)]
         rows[0][-1] = 0.0
         for _ in range(count + 1):
@@ -64,7 +64,8 @@ class GraphDecoder:
         """Returns the probability [L] that a path, drawn by the transitions, passes each node."""
         visits = torch.zeros(self.L, dtype=torch.float64)
         visits[0] = 1.0
-        onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()  # of paths that arrive
+        # transitions of the paths that arrive
+        onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()
         for v in range(1, self.L):
             visits[v] = visits @ onward[:, v]
         return visits
@@ -112,7 +113,7 @@ class GraphDecoder:
             chance = self.inner[nodes[inner]].softmax(-1)
             words[inner] = torch.multinomial(chance, 1, generator=generator)[:, 0]
         steps = links[nodes[:, :-1], nodes[:, 1:]] + self.words[nodes, words][:, 1:]
-        stays = at_end[:, :-1]  # at the last node, where nothing more is emitted
+        stays = at_end[:, :-1]  # the last node emits nothing more
         log_probs = self.words[0, self.bos] + steps.masked_fill(stays, 0.0).sum(1)
         rows = zip(nodes.tolist(), words.tolist(), log_probs.tolist(), (~at_end).sum(1).tolist(), strict=True)
         return [Path((*row[:n], self.L - 1), (*said[1:n],), log_prob) for row, said, log_prob, n in rows]

@@ -68,7 +68,7 @@ class TextGraph:
     drawn: int  # samples of each kind
     length_prob: float  # probability that a path drawn by the transitions has as many tokens as masks
     unknown: list[str]  # pieces of the text that the dictionary does not have; the model saw ``<unk>`` there
-    notes: list[str]  # what to know about this checkpoint
+    notes: list[str]  # warnings about this checkpoint
 
     def to_dict(self) -> dict:
         """Returns all of it in plain lists and dicts, for JSON."""
@@ -157,7 +157,7 @@ class _Sentence:
             log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
         ends = dictionary.bos(), dictionary.eos()
         self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
-        self.sources = graph.layout.node_sources[0].tolist()  # of each state the index of its symbol
+        self.sources = graph.layout.node_sources[0].tolist()  # index of each state's symbol
         places = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
         self.masks = {place: number for number, place in enumerate(places, 1)}
 

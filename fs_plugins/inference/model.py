@@ -36,7 +36,7 @@ HEADS_OF_PAIRS = dict.fromkeys(("cola", "sst2"), False)
 HEADS_OF_PAIRS |= dict.fromkeys(("mnli", "mrpc", "qnli", "qqp", "rte", "stsb"), True)
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
-Row = tuple[np.ndarray | None, str]  # of numbers, and a remark; None and the reason for an unreadable text
+Row = tuple[np.ndarray | None, str]  # numbers and a remark; None and the reason for an unreadable text
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Filled:
     """A text with its masks filled."""
 
     text: str
-    # of each mask its most probable tokens, each by itself, best first; none is a special symbol
+    # most probable tokens of each mask by itself, best first; none is a special symbol
     masks: list[list[Token]]
 
 

@@ -11,10 +11,10 @@ from fs_plugins.data.smiles_tokens import is_atom, tokenize
 from fs_plugins.inference.graph import Decoding, TextGraph
 from fs_plugins.inference.plots import MASK_COLOURS, shown_states
 
-KINDS = ("html", "css", "js")  # of the files that a page is made of
+KINDS = ("html", "css", "js")  # files that a page is made of
 MIN_EDGE = 0.02
 SIZE = (240, 170)  # pixels of a molecule
-MOST_ATOMS = 300  # of one that is drawn: RDKit takes minutes for thousands
+MOST_ATOMS = 300  # largest molecule drawn: RDKit takes minutes for thousands
 
 
 def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:

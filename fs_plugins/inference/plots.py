@@ -10,7 +10,7 @@ MASK_COLOURS = ("#f2c14e", "#b5835a", "#6fae75", "#5b8fd6", "#c77dba", "#e07a5f"
 LEAST_VISIT = 0.01  # other states of <s> and </s> are shown from this probability on
 LONGEST = 14  # letters of a token
 LARGEST = 5000  # pixels of a side of the matrix
-TOKENS = 3  # of a state
+TOKENS = 3  # most tokens shown of a state
 
 
 def shown_states(graph: TextGraph) -> list[State]:

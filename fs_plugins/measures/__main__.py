@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.output:
             check_absent(args.output, args.overwrite)
             args.output.parent.mkdir(parents=True, exist_ok=True)
-        # what cannot be written is found before any work
+        # fails before any work if it cannot be written
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
             models = (load(path, data=args.data, device=args.device) for path in args.model)
             rows = [measure_model(model, args) for model in of_one_vocabulary(models)]

@@ -21,7 +21,7 @@ from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.speed.match_scores import match_scores
 
-NODES = 256  # whose predictions are alive at a time
+NODES = 256  # nodes whose predictions are alive at a time
 
 
 def corpus_entropy(

@@ -18,7 +18,7 @@ from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
-SECOND = 0.1  # what a second state has to have
+SECOND = 0.1  # least share of a second state
 
 
 def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED) -> dict:

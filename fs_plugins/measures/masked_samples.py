@@ -15,7 +15,7 @@ from fs_plugins.files import naming_errors
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 SEED = 1
-BATCH_TOKENS = 4096  # of a batch, with all copies or states of each token
+BATCH_TOKENS = 4096  # most tokens of a batch, with all copies or states
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class MaskedBatch:
     """B samples and what is masked in them."""
 
     tokens: Tensor  # [B, T] int64, the original tokens, right-padded
-    ranks: Tensor  # [B, T] int64, of the masked tokens 1 to M in an order drawn at random, else 0
+    ranks: Tensor  # [B, T] int64, random order (1 to M) of the masked tokens; 0 elsewhere
     indices: list[int]  # the samples' numbers
 
     @property

@@ -20,11 +20,11 @@ from fs_plugins.models.flags import add_flags
 
 @dataclass(frozen=True)
 class Cost:
-    """Of training."""
+    """Parameters and FLOPs of a training run."""
 
-    parameters: int  # of the model
+    parameters: int  # number of the model's parameters
     tokens: np.ndarray  # [samples] that the encoder's last layers see
-    flops: float  # of a sample in training, the mean over samples
+    flops: float  # per sample in training, the mean over samples
 
 
 def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool = True) -> Cost:

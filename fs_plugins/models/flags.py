@@ -62,7 +62,7 @@ EXLM_FLAGS = (
             ("load_checkpoint_heads", "(re-)register and load heads when loading"),
             ("checkpoint_activations", "recompute layers in the backward pass"),
             ("compile", "compile layers and loss with torch.compile; lengths go up to a multiple of 8"),
-            ("cuda_graph", "as --compile, the encoder as one graph, on a GPU as a CUDA graph"),
+            ("cuda_graph", "like --compile, but the whole encoder as one graph (on a GPU, a CUDA graph)"),
         )
     ),
 )

@@ -41,7 +41,7 @@ def rounded(sizes: Sizes, k: int, most: int) -> Sizes:
 
 def no_compiler() -> str | None:
     """Returns why nothing can be compiled; None if it can."""
-    from torch._inductor import cpp_builder, exc  # which takes seconds
+    from torch._inductor import cpp_builder, exc  # slow to import
 
     if torch.cuda.is_available() and not has_triton():
         return "Triton is not installed, or does not support this GPU"

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-CHUNK_BYTES = 256 * 2**20  # of float32 logits alive at a time on a CPU
+CHUNK_BYTES = 256 * 2**20  # most bytes of float32 logits alive at a time on a CPU
 CUDA_SHARE = 16  # on a GPU: this fraction of its memory
 HALF = (torch.float16, torch.bfloat16)
 # Rows of logits begin at multiples of so many numbers: products with other rows take one and a half times as
@@ -58,7 +58,7 @@ def match_scores(
     bias = bias.view(-1, len(weight))
     rows, k = states.shape[0] * states.shape[1], len(bias)
     most = k * max(1, chunk_bytes // (4 * bias.numel()))
-    chunks = max(1, -(-rows // most))  # of equal size: a small last one would cost as much as others
+    chunks = max(1, -(-rows // most))  # equal sizes: a small last one would cost as much as others
     size = k * max(1, -(-rows // (k * chunks)))
     with torch.autocast(device_type=device, enabled=False):
         return _MatchScores.apply(states, weight, bias, targets, size, compiled)

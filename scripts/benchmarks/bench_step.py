@@ -122,7 +122,7 @@ class Step:
 
     model: torch.nn.Module
     run: Callable[[], torch.Tensor]  # a step, returning the loss
-    flops: float  # of a step
+    flops: float  # FLOPs of a step
     mode: str = MODES[0]
 
 
@@ -221,7 +221,7 @@ def optimizer_step(model: torch.nn.Module, name: str, dtype: str) -> Callable[[]
     optimizer = build(of, [*model.parameters()])
 
     def run():
-        optimizer._needs_sync = True  # as after a backward pass
+        optimizer._needs_sync = True  # state after a backward pass
         optimizer.multiply_grads(0.5)
         optimizer.clip_grad_norm(0.0)
         optimizer.step()

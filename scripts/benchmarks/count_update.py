@@ -50,7 +50,7 @@ class UpdateCounter(OperatorCounter):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        made_here = func is torch.ops.aten.lift_fresh.default  # of numbers in Python
+        made_here = func is torch.ops.aten.lift_fresh.default  # made from a number in Python
         if made_here or (given and all(t in self._on_host for t in given)):
             result = func(*args, **(kwargs or {}))
             self._on_host.update((t, True) for t in tree_leaves(result) if isinstance(t, Tensor))

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def _find_environment() -> None:
     called = Path(getattr(sys.modules["__main__"], "__file__", None) or ".").resolve()
     is_script = called.parent == ROOT / "scripts"
-    is_module = "".join(sys.orig_argv[1:3]).startswith("-mlib.")  # as the shell scripts call it
+    is_module = "".join(sys.orig_argv[1:3]).startswith("-mlib.")  # called by the shell scripts
     if not (is_script or is_module) or importlib.util.find_spec("fairseq"):
         return
     python = Path(os.environ.get("EXLM_VENV") or ROOT / ".venv", "bin", "python").absolute()

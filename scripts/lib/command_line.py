@@ -57,7 +57,7 @@ def visible(text) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args=None, namespace=None):
-        if "" in (sys.argv[1:] if args is None else args):  # which Path takes for the current folder
+        if "" in (sys.argv[1:] if args is None else args):  # Path("") is the current folder
             self.error("an argument is empty: is a variable of the shell not set?")
         return super().parse_known_args(args, namespace)
 

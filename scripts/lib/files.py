@@ -137,7 +137,7 @@ def write_result(
     write_json(folder / RESULT, {**about, **more})
 
 
-DIGITS = 15  # that are written of a prediction: as many as float64 keeps of any number
+DIGITS = 15  # digits written of a prediction: those that float64 keeps of any number
 
 
 def digits(value: float | None) -> str:

@@ -62,7 +62,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         if "f1" in self.metrics and cfg.num_classes > 2:
             raise ValueError(f"--metrics f1 is of two classes, and --num-classes is {cfg.num_classes}")
         self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
-        self.targets = {}  # of each split with labels, fairseq's data set of them
+        self.targets = {}  # split -> fairseq's data set of its labels, if it has some
 
     @classmethod
     def settings_of(cls, head, outputs, length, copies):

@@ -32,7 +32,7 @@ class MoleculePropertyCriterion(FairseqCriterion):
         outputs, _ = model(**sample["net_input"], **self.task.called_with)  # [B, properties]
         outputs, labels = outputs.float(), sample["target"]
         labelled = ~torch.isnan(labels)
-        if properties.regression:  # in float64, as values may be large and differ little
+        if properties.regression:  # float64: values may be large and differ little
             mean, std = (labels.new_tensor(x) for x in (properties.mean, properties.std))
             labels = (labels - mean) / std
         labels = torch.where(labelled, labels, 0.0)

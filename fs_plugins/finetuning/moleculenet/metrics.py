@@ -13,7 +13,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-# of each kind of property; the first counts, but of several regressions SCALED
+# kind of property -> its metrics; the first counts, but for several regressions SCALED
 METRICS = {
     "classification": ("auc", "prc_auc", "mcc"),
     "regression": ("rmse", "mae", "r2"),

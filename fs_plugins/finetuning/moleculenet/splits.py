@@ -11,7 +11,7 @@ PARTS = ("train", "valid", "test")
 # how tables write them -> the part
 NAMES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid"}
 NAMES |= {"dev": "valid", "development": "valid", "test": "test", "testing": "test", "holdout": "test"}
-Split = dict[str, list[int]]  # of each part that is not empty its row numbers, ascending; a row is in one
+Split = dict[str, list[int]]  # part, if not empty -> its row numbers, ascending
 
 
 def _split(parts: Sequence[Sequence[int]], rows: int, ratio: Ratio, why: str = "") -> Split:
@@ -52,7 +52,7 @@ def scaffold_split(scaffolds: Sequence[str], ratio: Ratio = RATIO) -> Split:
 def random_split(rows: int, seed: int, ratio: Ratio = RATIO) -> Split:
     """Returns a permutation by ``seed``, cut at the shares (8/10 and 9/10), rounded down. Raises ValueError
     if a part comes out empty (fewer than ten rows)."""
-    order = np.random.RandomState(seed).permutation(rows)  # whose stream is frozen
+    order = np.random.RandomState(seed).permutation(rows)  # NumPy never changes its stream
     cuts = [int(rows * share // sum(ratio)) for share in (ratio[0], ratio[0] + ratio[1])]
     return _split(np.split(order, cuts), rows, ratio)
 

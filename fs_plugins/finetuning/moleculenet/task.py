@@ -80,7 +80,7 @@ class MoleculePropertyTask(ScoredTask):
         self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.metrics = metrics_of(self.properties.kind, len(self.properties.names))
         self.metric = self.metrics[0]
-        self.labels: dict[str, np.ndarray] = {}  # of each split
+        self.labels: dict[str, np.ndarray] = {}  # split -> [rows, properties]
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
 

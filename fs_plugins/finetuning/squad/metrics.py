@@ -46,7 +46,8 @@ def best_threshold(answered: np.ndarray, abstained: np.ndarray, null_odds: np.nd
     """
     order = np.argsort(null_odds, kind="stable")
     odds, gain = null_odds[order], (answered - abstained)[order]
-    totals = abstained.sum() + np.concatenate([[0.0], gain.cumsum()])  # of the n surest answers given
+    # scores if the n surest answers are given
+    totals = abstained.sum() + np.concatenate([[0.0], gain.cumsum()])
     possible = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
     surest = int(np.flatnonzero(possible)[totals[possible].argmax()])
     below = min(np.nextafter(odds[0], -np.inf), odds[0] - np.finfo(np.float64).tiny)  # subnormals may be 0

@@ -17,7 +17,7 @@ from fs_plugins.finetuning.squad.windows import SquadDataset, WindowSizes
 
 logger = logging.getLogger(__name__)
 
-HEAD = "span"  # with the scores of tokens
+HEAD = "span"  # name of the head that scores tokens
 
 # names of :func:`fs_plugins.finetuning.squad.metrics.evaluate` -> names in the log
 LOGGED = {

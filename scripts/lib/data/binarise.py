@@ -57,7 +57,7 @@ class EncodedBlock:
     # of each sentence, in [0, 1), by its content: those below the share for validation are for that.
     # Sentences that belong together have one place.
     places: list[float] = field(default_factory=list)
-    # what was left out and why, in the order of the input
+    # rows left out, with the reason, in the order of the input
     rejections: list[Rejection] = field(default_factory=list)
     # anything else worth adding up over all blocks and reporting, by name
     counts: dict[str, int] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def draft_of(
         raise UserError(f"{partial} was not made by this script: choose another OUTPUT, or move it away")
     with locked(partial):
         claim(partial, settings, inputs, sys.argv, (DONE,))
-        for path in partial.rglob("*.tmp"):  # of a run that was killed
+        for path in partial.rglob("*.tmp"):  # left by a run that was killed
             path.unlink()
         try:
             if dictionary:
@@ -262,7 +262,7 @@ def _raised(item):
 
 def _saved_in(*drafts: Path) -> Iterator[EncodedBlock]:
     """Yields the encoded blocks of files."""
-    for draft in (draft for draft in drafts if draft.exists()):  # of an empty file there is none
+    for draft in (draft for draft in drafts if draft.exists()):  # an empty file has none
         with naming_errors(draft), draft.open() as file:
             for line in file:
                 block = EncodedBlock(**json.loads(line))

@@ -48,7 +48,7 @@ class TextEncoder:
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__ = state
-        self.tokenizer.encode_special_tokens = True  # which a tokenizer forgets on its way to a worker
+        self.tokenizer.encode_special_tokens = True  # a tokenizer forgets it on its way to a worker
 
     def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
         """Returns [T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``. Raises

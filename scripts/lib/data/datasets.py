@@ -14,7 +14,7 @@ from lib.command_line import UserError, positive, share
 
 from fs_plugins.files import atomic
 
-FEW_TOKENS = 1000  # to validate on
+FEW_TOKENS = 1000  # too few tokens to validate on
 
 
 def write_dataset(prefix: Path, sentences: Iterable[Sequence[int]], entries: int) -> tuple[int, int]:

@@ -31,10 +31,10 @@ PLAIN = (PARAGRAPHS, BOOKS, TABLE)  # layouts that nothing tells
 COLUMN = "text"
 TEXT_OPTION = "--text-column (by its number, if the first line is a row)"
 LONGEST = 100_000  # bytes of a line, and characters of a paragraph
-WIKIPEDIA = {"id", "url", "title"}  # what WikiExtractor and wikimedia's sets have beside the text
+WIKIPEDIA = {"id", "url", "title"}  # columns of WikiExtractor and wikimedia's sets beside the text
 LOST = "lost: "  # how the fault of a document begins of which nothing is kept
 OUTSIDE = f"{LOST}outside <doc> and </doc>"
-_LOGS = re.compile("(^|/)_")  # as _SUCCESS, which is not a part of a corpus
+_LOGS = re.compile("(^|/)_")  # names such as _SUCCESS, no part of a corpus
 
 Line = tuple[int, bytes]  # number from 1, content without the line end
 
@@ -44,7 +44,7 @@ class Document(NamedTuple):
 
     layout: str  # PARAGRAPHS, BOOKS, WIKIEXTRACTOR, or JSON (any with a column of text)
     lines: list[Line]
-    fault: str = ""  # what is wrong with it
+    fault: str = ""  # reason for which it cannot be used
 
     @property
     def size(self) -> int:

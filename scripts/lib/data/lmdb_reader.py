@@ -26,7 +26,7 @@ from lib.files import ROOT
 from fs_plugins.files import naming_errors
 
 LMDB = (".lmdb", ".mdb")
-SIZES = struct.Struct("<QQ")  # of a key and its value
+SIZES = struct.Struct("<QQ")  # sizes of a key and its value
 
 
 class Unread:

@@ -32,7 +32,7 @@ class Record(NamedTuple):
     place: str  # line number from 1, or key: where to find it in its file
     content: bytes  # the SMILES as in the file; the value of an LMDB file
     fault: str = ""  # why the reader could not get the content; such a record is to be rejected
-    cells: Sequence[str] = ()  # of its row, or the SMILES and the name of its line
+    cells: Sequence[str] = ()  # cells of its row, or the SMILES and the name of its line
 
     @property
     def size(self) -> int:
@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> str:
     """Returns one of ``formats``, by the file's name. Raises UserError for another name."""
-    refuse_pipe(path)  # which has no ending
+    refuse_pipe(path)  # a pipe has no ending
     if (suffix := suffix_of(path)) in formats:
         return suffix
     raise UserError(f"{path} is none of {', '.join(formats)}: save a spreadsheet as .csv, molecules as .smi")

@@ -19,8 +19,8 @@ from pathlib import Path
 from lib.command_line import script
 from lib.files import write_lines
 
-LEAST_WORDS = 6  # of a paragraph
-LEAST_PLAIN_SHARE = 0.8  # of its words
+LEAST_WORDS = 6  # fewest words of a paragraph
+LEAST_PLAIN_SHARE = 0.8  # least share of plain words
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 
 _PARAGRAPH_END = re.compile(r"\n\s*(?:[-*•+o]|\(?\d+[.)])\s+|\n\s*\n")  # a list item, or an empty line

@@ -24,8 +24,8 @@ SMILES_OPTION = "--smiles-column (and --no-header, if the first line is a row)"
 class TableFormat:
     """How to read a table."""
 
-    column: str = "smiles"  # of the SMILES, as of :func:`column_of`
-    separator: str | None = None  # of cells; None: the one at which the first line has that column
+    column: str = "smiles"  # column of the SMILES, see :func:`column_of`
+    separator: str | None = None  # separator of cells; None: the one at which the first line has that column
     # None: UTF-8, in which invalid bytes are kept (as Python's "surrogateescape" does): SMILES and numbers
     # are ASCII in nearly every encoding
     encoding: str | None = None

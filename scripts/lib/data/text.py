@@ -16,7 +16,7 @@ from lib.data.binarise import EncodedBlock, Rejection, blocks_of
 from lib.data.bpe import UNKNOWN_ID, TextEncoder
 from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document
 
-HASHED_BYTES = 1 << 19  # of a document's beginning, which determine its split
+HASHED_BYTES = 1 << 19  # bytes of a document's beginning that determine its split
 COUNTED = ("documents", "paragraphs", "empty documents", "empty paragraphs", "unknown tokens")
 COUNTED += ("markup removed",)
 _MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")

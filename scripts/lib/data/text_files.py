@@ -14,10 +14,11 @@ from lib.command_line import UserError
 
 from fs_plugins.files import naming_errors
 
-OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}  # by how a file begins
+# first bytes of a file -> how to open it
+OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of such files end
 BOM = b"\xef\xbb\xbf"
-MOST_BYTES = 1 << 24  # of a line, and of a document, so that memory is bounded
+MOST_BYTES = 1 << 24  # most bytes of a line or document, to bound memory
 
 
 @contextmanager

@@ -25,15 +25,15 @@ class Benchmark:
     """A kind of tasks to fine-tune on; this one is of a task of one's own, which evaluate.py scores."""
 
     # Of the scripts:
-    name = ""  # of prepare_NAME.py and finetune_NAME.sh, and the workflow's setting of its data
-    title = "a task"  # that finetune_NAME.sh fine-tunes on
-    task: type[ScoredTask] = ScoredTask  # of fairseq
+    name = ""  # NAME of prepare_NAME.py, finetune_NAME.sh and the workflow's setting of its data
+    title = "a task"  # object of "Fine-tunes a model on"
+    task: type[ScoredTask] = ScoredTask  # fairseq's task
     argument: tuple[str, str] | None = None  # finetune_NAME.sh's before CHECKPOINT, and what it is
     several_gpus = False  # whether it trains faster on several
     # Of the workflow:
     needs = ""  # its setting, for messages
-    table = ""  # that its results are in, of the paper or of its own
-    seeds: tuple[int, ...] = (1, 2, 3)  # of fine-tuning
+    table = ""  # table of its results, the paper's or one of its own
+    seeds: tuple[int, ...] = (1, 2, 3)  # seeds of fine-tuning
     point = "recipe"  # the name of its hyper-parameters, if there is no grid of them
     untrained: tuple[str, ...] = ()  # models that are not pre-trained
     baselines: dict[str, str] = {}  # other predictors -> the script that trains them

@@ -15,7 +15,7 @@ from lib.workflow.runs import Target
 
 from fs_plugins.files import atomic
 
-# what is shown of each run, if it was measured
+# columns of each run, if it was measured
 COLUMNS = ("joint", "marginal", "gain", "bits", "recovered", "valid")
 COLUMNS += ("states", "second_state", "divergence", "own_share")
 

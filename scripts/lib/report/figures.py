@@ -15,7 +15,7 @@ WIDTH = 5.4  # inches: half of a page, or the width of a phone
 DPI = 160
 # the models of scripts/quickstart.sh, as README calls them
 QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)", "exlm-lattice": "ExLM on a lattice"}
-DIRECT = 5  # so many lines are named at their ends, more in a legend
+DIRECT = 5  # most lines that are named at their ends, not in a legend
 COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
 
 Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
@@ -76,7 +76,7 @@ def lines(
             continue
         style = {"color": COLOURS[(i - 1) % len(COLOURS)]} if i else {"color": "0.2", "ls": "--"}
         xs = sorted(by_x)
-        marker = "o" if len(xs) == 1 else None  # else it would not be seen
+        marker = "o" if len(xs) == 1 else None  # a single point needs a marker
         [handles[label]] = axes.plot(xs, [by_x[x].centre for x in xs], lw=1.5, marker=marker, **style)
         below, above = zip(*(by_x[x].interval for x in xs), strict=True)
         axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)

@@ -19,7 +19,7 @@ from lib.workflow.runs import targets
 
 # Columns of a result that are not numbers -> what they are if the benchmark does not say
 COLUMNS = {"model": "", "path": "", "table": "", "task": "", "seed": 0, "expected": 0}
-COLUMNS |= {"point": "", "score": None}  # of a grid
+COLUMNS |= {"point": "", "score": None}  # a grid's
 COLUMNS |= {"digits": 1.0, "marks": "", "remark": "", "test": None}  # a hash of the test set
 TITLES = {task: title for one in BENCHMARKS.values() for task, title in one.titles.items()}
 OWN = {table: title for one in BENCHMARKS.values() for table, title in one.tables.items()}

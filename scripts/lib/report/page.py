@@ -49,7 +49,7 @@ class Page:
 
     title: str
     parts: list[str | pd.DataFrame] = field(default_factory=list)  # Markdown, and tables
-    pictures: dict[str, Figure | Path] = field(default_factory=dict)  # by the name of their PNG
+    pictures: dict[str, Figure | Path] = field(default_factory=dict)  # PNG's name -> picture
 
     def heading(self, level: int, text: str) -> None:
         self.parts.append(f"{'#' * level} {markdown(text)}")

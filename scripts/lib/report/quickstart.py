@@ -24,7 +24,7 @@ from fs_plugins.measures.masked_samples import load_samples
 LATTICE = "exlm-lattice"
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 LAST = "checkpoint_last.pt"
-SAMPLES = 500  # of the validation set
+SAMPLES = 500  # sentences of the validation set
 
 
 def measure(path: Path, p: float) -> dict:

@@ -21,7 +21,7 @@ class Pretrained:
 
     path: Path  # a checkpoint, or a folder for transformers
     flags: Flags  # --arch and sizes, with which fairseq-train builds the checkpoint's model
-    entries: int  # of its dictionary
+    entries: int  # size of its dictionary
     # the dict.txt beside it, or that it names, or the folder itself; None if there is none of its size
     dictionary: Path | None
     task: DictConfig  # the settings of the task that it was trained with
@@ -48,7 +48,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     state, cfg = restore.open_state(path)
     entries = len(next(state["model"][name] for name in EMBEDDINGS if name in state["model"]))
     flags = Flags({"--arch": (cfg.model._name,)})
-    for flag in ARCH_MODEL_REGISTRY[cfg.model._name].flags:  # of those that it names, what it knows
+    for flag in ARCH_MODEL_REGISTRY[cfg.model._name].flags:  # flags that it names and knows
         value = getattr(cfg.model, flag.name, None)
         if flag.decides != TRAINING and value is not None and value is not False:
             flags[flag.option] = () if value is True else (str(value),)

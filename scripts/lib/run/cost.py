@@ -22,7 +22,7 @@ CARDS = {"V100": 125, "RTX-3090": 71, "RTX-4090": 165, "A100": 312, "L40S": 362,
 # that of USUAL.
 MEASURED = {("H100", "exlm_base"): (0.16, "2026-11-26"), ("H100", "roberta_base"): (0.14, "2026-11-26")}
 USUAL = "H100", "exlm_base"
-# where the data do not exist yet: entries of the paper's dictionaries, tokens of a typical molecule
+# assumed before the data exist: entries of the paper's dictionaries, tokens of a typical molecule
 TEXT_ENTRIES, SMILES_ENTRIES, MOLECULE = 50_265, 369, 48
 
 

@@ -33,7 +33,7 @@ from fs_plugins.huggingface import restore
 LOG, IMPORTED, LAST, BEST_FILE = "train.log", "imported.pt", "checkpoint_last.pt", "checkpoint_best.pt"
 UNFINISHED = 75  # exit status: to be called again
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
-RESULTS = ("*.pt", "*.json")  # of whatever is trained
+RESULTS = ("*.pt", "*.json")  # results of any training
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
@@ -54,13 +54,13 @@ PRECISIONS = {
 
 @dataclass
 class Training:
-    """What was asked for, resolved."""
+    """A training command with all settings resolved."""
 
-    args: argparse.Namespace  # what :func:`arguments` returned
-    data: str  # what fairseq-train reads, as it is given to it
-    flags: Flags  # of fairseq-train
+    args: argparse.Namespace  # result of :func:`arguments`
+    data: str  # DATA of fairseq-train
+    flags: Flags  # flags of fairseq-train
     evaluation: list[str] = field(default_factory=list)  # further words for the command that evaluates
-    # what may not differ when the run is resumed, besides the flags
+    # settings that may not differ when the run is resumed, besides the flags
     settings: dict = field(default_factory=dict)
     # the dict.txt of the data, which is kept beside the checkpoints and may not differ either
     dictionary: Path | None = None
@@ -68,9 +68,9 @@ class Training:
     inputs: dict[str, list[Path]] = field(default_factory=dict)
     finished: Callable[[], str] = str  # says what a result says, if there is one, else ""
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
-    note: str = ""  # what to tell the user before
+    note: str = ""  # message to the user before it starts
     keep_best: bool = True  # checkpoint_best.pt stays in the end
-    # what validations log, to choose the best checkpoint by; of a pre-training
+    # metrics that validations log, to choose the best checkpoint by; here a pre-training's
     metrics: tuple[str, ...] = ("loss", "ppl", "accuracy", "states", "divergence")
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
@@ -159,7 +159,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
     if training.args.print:
         print(*map(shlex.join, commands), sep="\n")
         return 0
-    first = os.environ.get("RANK", "0") == "0"  # of processes that train together; acts for all in the folder
+    # first of processes that train together: acts for all in the folder
+    first = os.environ.get("RANK", "0") == "0"
     save = training.args.save
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
@@ -171,7 +172,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 inputs[DICT_FILE] = vocabulary.identity
             settings = training.all_settings(flags)
             claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
-            for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # of a run that was killed
+            for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)

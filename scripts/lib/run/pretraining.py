@@ -21,13 +21,13 @@ from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.files import naming_errors
 
-TOKENS_PER_GPU = 32768  # what 40 GB hold of the base model
+TOKENS_PER_GPU = 32768  # tokens of the base model that 40 GB hold
 K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
 REFUSED = {
     "--save-dir": "is SAVE",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
 }
-# what a pre-training may change when it is resumed: how long it trains, and when to look and stop
+# Flags that a resumed pre-training may change: how long it trains, when to validate and stop
 FREE = (
     "--max-update",
     "--total-num-update",
@@ -91,7 +91,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
     flags |= given | user
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
-        flags.set("--warmup-updates", (updates + 9) // 10)  # of a short run
+        flags.set("--warmup-updates", (updates + 9) // 10)  # short run
     if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
         flags.pop_all("--total-num-update")  # fairseq's other schedules refuse it
     set_states(corpus, args, flags, least)

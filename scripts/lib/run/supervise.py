@@ -54,7 +54,7 @@ def supervise(
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
             unwritten += chunk if file else b""
-            with contextlib.suppress(OSError):  # of a disk that is full for a moment
+            with contextlib.suppress(OSError):  # the disk may be full for a moment
                 unwritten = unwritten and unwritten[file.write(unwritten) :]
 
         output = selectors.DefaultSelector()

@@ -27,7 +27,7 @@ from lib.run import logs
 from fs_plugins.fairseq_patches.ending import ENDED
 from fs_plugins.files import atomic, write_json
 
-CURVE = ("update", "loss", "accuracy", "ppl")  # what train.json has of the log
+CURVE = ("update", "loss", "accuracy", "ppl")  # columns of the log in train.json
 
 
 def finish(save: Path, run: dict) -> None:

@@ -26,9 +26,9 @@ from lib.workflow.runs import ABOUT, PROBE_P, Run, Target
 from fs_plugins.data.vocabulary import Vocabulary
 
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
-SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # of fine-tuning
+SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # seeds of fine-tuning
 MEASURES = ABOUT["measures"]
-EXAMPLE = "example/index.html"  # of scripts/explore.py
+EXAMPLE = "example/index.html"  # page of scripts/explore.py
 
 
 def targets_of(settings: Namespace, name: str) -> list[Target]:
@@ -43,7 +43,7 @@ def files_of(settings: Namespace, name: str) -> list[Path]:
     """Returns the results that a target of the workflow needs. Raises ValueError if a setting is missing,
     ``only`` leaves none, or dictionaries differ."""
     check_dictionaries(settings)
-    files = {}  # in order
+    files = {}  # a set that keeps its order
     for target in targets_of(settings, name):
         make = study_files if target.of_the_study or not target.of_benchmarks else finetuned_files
         files |= dict.fromkeys(make(settings, target))

@@ -30,14 +30,14 @@ from fs_plugins.files import naming_errors
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
-# What makes a run of the study that run, or has a setting of its own
+# Flags that identify a run, or that have their own setting
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 NOT_IN_FLAGS |= {"--print", "--help"}
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
-GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # of GLUE's eight, those of the paper's study
+GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
 MOLECULES = {one.table for one in BENCHMARKS.values() if one.task.reads_smiles}  # tables of theirs
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
@@ -55,7 +55,7 @@ class Run:
     times: float = 1.0
     flags: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()
-    size: str = ""  # that it has in a reproduction of the paper, if it is another than the study's
+    size: str = ""  # size in a reproduction of the paper, if it is not the study's
     # one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's
     lr: str = "default"
     seed: int = 1
@@ -94,9 +94,9 @@ class Target:
 
     name: str
     title: str
-    runs: tuple[Run, ...]  # that it needs
-    measures: Sequence[str] = ()  # what is measured of them
-    numbers: Sequence[str] = ()  # that the report shows; ``without_glue``: instead of these
+    runs: tuple[Run, ...]  # pre-trainings that it needs
+    measures: Sequence[str] = ()  # measures of these
+    numbers: Sequence[str] = ()  # numbers in the report; ``without_glue``: those shown instead
     without_glue: Sequence[str] = ()
     # ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG
     picture: str = ""
@@ -125,7 +125,7 @@ class Target:
 def read_runs(path: Path) -> list[Run]:
     """Returns the runs of a table. Raises ValueError for a row that is none, naming file and line, and for
     two runs that would be taken for one."""
-    with naming_errors(path):  # with a header, a first row's cells beyond it would be cut off
+    with naming_errors(path):  # pandas would cut off a first row's cells beyond its header
         table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, skipinitialspace=True)
     names = [*table.iloc[0]]
     rows = table[1:].set_axis(names, axis=1)

@@ -113,7 +113,8 @@ def record(settings: argparse.Namespace, asked: list[str]) -> None:
     """
     path, values = Path(settings.output, SETTINGS_FILE), fixed(settings)
     there = read_json(path) or {"targets": [], "fixed": {}}
-    if any(next(path.parent.rglob(name), None) for name in RESULTS):  # else of a call that failed at once
+    # otherwise an earlier call failed before any result
+    if any(next(path.parent.rglob(name), None) for name in RESULTS):
         old = there["fixed"]
         both = old.keys() & values.keys()
         check_same(path.parent, *({name: made_of[name] for name in both} for made_of in (old, values)))

@@ -21,7 +21,7 @@ from fs_plugins.files import atomic
 from fs_plugins.finetuning.glue.task import GlueTask
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
-TOKENS = 64  # of a row, about
+TOKENS = 64  # mean tokens of a row, about
 
 
 class Glue(Benchmark):
@@ -83,9 +83,8 @@ class Glue(Benchmark):
             table = pd.DataFrame({"index": ids})
             table["prediction"] = [classes[i] for i in values.argmax(1)] if classes else values[:, 0]
             if task.targets[split] is None:
-                if (
-                    numbers := args.data / f"{split}.index"
-                ).exists():  # of data prepared by hand, those of rows
+                numbers = args.data / f"{split}.index"  # data prepared by hand have none
+                if numbers.exists():
                     table["index"] = numbers.read_text().split()
                 submit(args.output, name, split, table)
             else:
@@ -116,7 +115,8 @@ class Glue(Benchmark):
         return dict.fromkeys(TASKS, settings.glue) if settings.glue else {}
 
     def tasks(self, settings: argparse.Namespace) -> list[str]:
-        planned = settings.glue and not Path(settings.glue).is_dir()  # of a folder that is not there yet all
+        # all tasks of a folder that does not exist yet
+        planned = settings.glue and not Path(settings.glue).is_dir()
         prepared = [
             task for task in self.data(settings) if planned or Path(settings.glue, f"{task}-bin").is_dir()
         ]
@@ -144,9 +144,8 @@ class Glue(Benchmark):
         from_mnli = bool(content["manifest"]["inputs"].get("init_from"))
         marks = ("" if whole else "†") + ("‡" if from_mnli else "")
         scores = {column: metrics[split].get(task.metric) for split, column in task.columns.items()}
-        scores = {
-            column: 100 * score for column, score in scores.items() if score is not None
-        }  # of --metrics
+        # a score is missing if --metrics left it out
+        scores = {column: 100 * score for column, score in scores.items() if score is not None}
         return {"table": self.table, "marks": marks, **tried_point(content), **scores}
 
 

@@ -18,7 +18,7 @@ NUMBERS = ("index", "id", "idx")  # columns of GLUE's numbers of rows
 class Rows:
     """The rows of a split, as its files have them."""
 
-    files: list[Path]  # that they are from
+    files: list[Path]  # sources of the rows
     # with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of GLUE's
     # numbers; its index is the line in the file, or the row in all Parquet files
     table: pd.DataFrame

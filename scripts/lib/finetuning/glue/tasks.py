@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from fs_plugins.files import naming_errors
 
-FROM_MNLI = ("RTE", "MRPC", "STS-B")  # what RoBERTa's recipe starts from a model fine-tuned on MNLI
+FROM_MNLI = ("RTE", "MRPC", "STS-B")  # tasks that RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
-COLA_COLUMNS = ("source", "label", "mark", "sentence")  # of the files with labels, which have no header
+# columns of the files with labels, which have no header
+COLA_COLUMNS = ("source", "label", "mark", "sentence")
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 MNLI_SPLITS = {
     "train": "train",
@@ -32,13 +33,13 @@ HUB_CLASSES = {
 class Task:
     """A GLUE task."""
 
-    name: str  # as GLUE writes it
+    name: str  # GLUE's spelling
     sentences: tuple[str, ...]  # the columns of its sentences, one or two
     label: str  # the column of its label
     # its classes as in the files, in the order of our class numbers; () for a regression
     labels: tuple[str, ...]
-    metrics: tuple[str, ...]  # of its development set; the first is what table 3 reports
-    rows: tuple[int, ...]  # of the official files, in the order of ``splits``
+    metrics: tuple[str, ...]  # metrics of its development set; table 3 reports the first
+    rows: tuple[int, ...]  # rows of the official files, in the order of ``splits``
 
     @property
     def splits(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from fs_plugins.finetuning.moleculenet.metrics import metrics_of
 from fs_plugins.finetuning.moleculenet.task import MoleculePropertyTask
 from fs_plugins.finetuning.outputs import PropertyInfo
 
-ROWS, TOKENS = 10_000, 48  # of a set, of a molecule, about
+ROWS, TOKENS = 10_000, 48  # rows of a set, tokens of a molecule, about
 
 
 class MoleculeNet(Benchmark):
@@ -83,7 +83,7 @@ class MoleculeNet(Benchmark):
         more = {"info": task.properties, "logits": not task.properties.regression, "truncated": {}}
         for split in outputs:
             tokens = data_utils.load_indexed_dataset(str(args.data / split), task.dictionary)
-            more["truncated"][split] = int((tokens.sizes + 1 > task.positions).sum())  # with <s>
+            more["truncated"][split] = int((tokens.sizes + 1 > task.positions).sum())  # counts <s>
         rows = {split: rows for split, (_, rows) in outputs.items()}
         return write_results(args.output, args.data, model, rows, args.checkpoint.parent, **more)
 

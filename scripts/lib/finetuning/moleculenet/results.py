@@ -91,7 +91,8 @@ def write_results(
         metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
         metrics[name] |= summarise(values, split.labels, info.kind, info.std, threshold)
         columns = pd.DataFrame(by_property(values, split.labels, info.kind, threshold), index=info.names)
-        columns = columns.astype(object).where(columns.notna(), None)  # where a property has none
+        # None where a property has no such metric
+        columns = columns.astype(object).where(columns.notna(), None)
         metrics[name]["properties"] = columns.to_dict("index")
         metrics[name]["rows_sha256"] = split.sha256
         metrics[name] |= {key: figures[name] for key, figures in more.items()}

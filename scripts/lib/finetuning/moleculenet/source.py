@@ -22,14 +22,14 @@ from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.moleculenet.splits import NAMES, PARTS
 
 MISSING = ("", "nan")  # labels in a table
-MISSING_CLASS = -1.0  # in an LMDB file
+MISSING_CLASS = -1.0  # missing label in an LMDB file
 CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
 MOST_CLASSES = 1000
 WANTED = {"classification": "0 or 1", "multiclass": "0, 1, 2, ...", "regression": "a float32"}
 EMPTY_LINE = "empty line"
 NO_LABEL = "not a label"  # how the fault of a row with other cells begins
-LISTED = 10  # of these in a message
+LISTED = 10  # most rows listed in a message
 # headers of the row numbers that pandas writes beside a table
 IDENTIFIER = re.compile(r"(.*[_ ])?(id|cid|sid|cas|index|idx|no|nr|number|row)", re.IGNORECASE)
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
@@ -48,7 +48,7 @@ class KnownSet:
     allow_valence: bool = False
 
 
-# in the order of table 1
+# order of table 1
 KNOWN = {
     "bace": KnownSet("BACE", ("Class",), smiles="mol"),
     "bbbp": KnownSet("BBBP", ("p_np",)),
@@ -64,12 +64,12 @@ KNOWN = {
 class Molecule:
     """A molecule as it stands in its file, and what prepare_moleculenet.py makes of it."""
 
-    line: int  # in the file, the header being 1; in an LMDB file the number of the entry, from 1
+    line: int  # line of the file, the header being 1; in an LMDB file the number of the entry, from 1
     smiles: str
     labels: list[float]  # one for each property, NaN if missing
     split: str  # "train", "valid" or "test" if the source says so
     fault: str = ""  # why it cannot be used, if it cannot
-    remarks: list[str] = field(default_factory=list)  # what to be wary of
+    remarks: list[str] = field(default_factory=list)  # warnings
     written: str = ""  # the SMILES as the model gets it, of which ``tokens`` are the tokens
     tokens: list[str] = field(default_factory=list)
     canonical: str = ""  # RDKit's canonical SMILES, by which repeated molecules are found

@@ -16,9 +16,9 @@ from fs_plugins.finetuning.squad.data import load_split
 from fs_plugins.finetuning.squad.task import LOGGED, Squad2Task
 from fs_plugins.finetuning.squad.windows import NO_LABEL, WindowSizes, make_windows
 
-NAME = "squad2"  # of the task
+NAME = "squad2"  # name of the task
 WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
-ROWS, TOKENS, QUESTIONS = 130_319, 384, 11_873  # of the training set, of a window, of the development set
+ROWS, TOKENS, QUESTIONS = 130_319, 384, 11_873  # training set, a window, development set
 
 
 class Squad(Benchmark):

@@ -59,7 +59,7 @@ def _files(path: Path, split: str) -> list[Path]:
     if not path.is_dir():
         return [path]
     name = HUB_SPLITS.get(split, split)
-    return shards_of(path, name) or [path / f"{name}{PARQUET}"]  # which does not exist
+    return shards_of(path, name) or [path / f"{name}{PARQUET}"]  # a path that does not exist, for the message
 
 
 def _paragraphs(path: Path) -> Iterator[tuple[str, list[dict]]]:
