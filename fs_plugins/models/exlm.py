@@ -1,7 +1,6 @@
 """ExLM for fairseq: the paper's model, and what is ours by further flags."""
 
 import logging
-from functools import partial
 
 from fairseq.models import register_model
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
@@ -54,7 +53,7 @@ class ExLMModel(RotaryRobertaModel):
         """
         sizes = self.sizes(src_tokens, target)
         graph = self.encoder(src_tokens, target, transitions, sizes)
-        return graph, {"layout": graph.layout, "score": partial(match_scores, compiled=self.is_compiled)}
+        return graph, {"layout": graph.layout, "score": match_scores}
 
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
         return self.encoder.features(src_tokens, only_first, self.sizes(src_tokens))
@@ -67,10 +66,14 @@ class ExLMModel(RotaryRobertaModel):
         return self.encoder.norm(x), {"layout": layout}
 
     def sizes(self, tokens: Tensor, target: Tensor | None = None) -> Sizes | None:
-        """Returns the sizes of an expanded batch, if it is to have those of few graphs."""
-        if not self.is_compiled:
+        """Returns the sizes of an expanded batch, if it is to have those of few."""
+        if not self.has_few_shapes(tokens):
             return None
-        return rounded(self.encoder.expand(tokens, target).sizes, self.encoder.k, self.args.max_positions)
+        p, k = getattr(self.args, "mask_prob", None), self.encoder.k
+        if p is not None:
+            p += getattr(self.args, "mask_prob_spread", None) or 0.0
+        exact = self.encoder.expand(tokens, target).sizes
+        return rounded(exact, tokens.shape[1], k, self.args.max_positions, p)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no

@@ -15,7 +15,7 @@ from fs_plugins.exlm.model import MLM
 from fs_plugins.exlm.settings import Settings
 from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
 from fs_plugins.speed import accelerate
-from fs_plugins.speed.compilation import MULTIPLE, compile_parts
+from fs_plugins.speed.compilation import MULTIPLE, compile_parts, is_on_gpu
 
 logger = logging.getLogger(__name__)
 VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # which the authors' checkpoints hold besides
@@ -81,9 +81,14 @@ class RotaryRobertaModel(RobertaModel):
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
         """Returns features [B, T, d] of the tokens, or with ``only_first`` [B, 1, d] of the first one."""
         T = src_tokens.shape[1]
-        if self.is_compiled:
+        if self.has_few_shapes(src_tokens):
             src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=self.dictionary.pad())
         return self.encoder.features(src_tokens, only_first)[:, :T]
+
+    def has_few_shapes(self, tokens: Tensor) -> bool:
+        """Returns whether lengths are rounded: each is a graph where parts are compiled, and one more plan of
+        its attention on a GPU."""
+        return self.is_compiled or is_on_gpu(tokens)
 
     def states(self, src_tokens: Tensor, only_first: bool = False):
         """Returns features of all that the encoder sees, here [B, T, d], with ``only_first`` of the first;

@@ -9,14 +9,14 @@ from torch import nn
 
 from fs_plugins.exlm.encoder import Attention, EncoderLayer
 from fs_plugins.exlm.extended import ExtendedExLM
-from fs_plugins.speed.dropout import Dropout, FastAttention
-from fs_plugins.speed.layers import LeanLayer
+from fs_plugins.speed.dropout import Dropout
+from fs_plugins.speed.layers import LeanAttention, LeanLayer
 from fs_plugins.speed.states import LateStates
 
 # each class, and the one with the same parameters that takes its place
 REPLACED = {
     nn.Dropout: Dropout,
-    Attention: FastAttention,
+    Attention: LeanAttention,
     EncoderLayer: LeanLayer,
     ExtendedExLM: LateStates,
 }

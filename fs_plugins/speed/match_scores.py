@@ -1,14 +1,15 @@
 """Log-probabilities of the targets at each node."""
 
-from functools import cache
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fs_plugins.speed.compilation import fused_on_gpu
+
 CHUNK_BYTES = 256 * 2**20  # most bytes of float32 logits alive at a time on a CPU
 CUDA_SHARE = 16  # on a GPU: this fraction of its memory
+MOST_LOGITS = 2**31 - 1  # most of a chunk: beyond, kernels count in 64 bits, which is slower, if they can
 HALF = (torch.float16, torch.bfloat16)
 # Rows of logits begin at multiples of so many numbers: products with other rows take one and a half times as
 # long on a CPU, and in half precision six times as long on an H100.
@@ -21,7 +22,6 @@ def match_scores(
     bias: Tensor,
     targets: Tensor,
     chunk_bytes: int | None = None,
-    compiled: bool = False,
 ) -> Tensor:
     """Returns match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
@@ -38,8 +38,6 @@ def match_scores(
         bias: [V], or [k, V] for L a multiple of k.
         targets: [B, M] int64 in 0 .. V - 1; on padding any of them.
         chunk_bytes: by default a sixteenth of a GPU's memory, and 256 MiB elsewhere.
-        compiled: whether ``torch.compile`` makes one pass over the logits of the logsumexp and one of the
-            gradient, a graph for each number of rows.
 
     Returns:
         [B, M, L] float32 (float64 for float64 states).
@@ -57,24 +55,25 @@ def match_scores(
         chunk_bytes = memory // CUDA_SHARE or CHUNK_BYTES
     bias = bias.view(-1, len(weight))
     rows, k = states.shape[0] * states.shape[1], len(bias)
-    most = k * max(1, chunk_bytes // (4 * bias.numel()))
+    width = len(weight) + -len(weight) % ALIGNMENT
+    most = k * max(1, min(chunk_bytes // (4 * bias.numel()), MOST_LOGITS // (k * width)))
     chunks = max(1, -(-rows // most))  # equal sizes: a small last one would cost as much as others
     size = k * max(1, -(-rows // (k * chunks)))
     with torch.autocast(device_type=device, enabled=False):
-        return _MatchScores.apply(states, weight, bias, targets, size, compiled)
+        return _MatchScores.apply(states, weight, bias, targets, size)
 
 
 class _MatchScores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, states, weight, bias, targets, size, compiled):
+    def forward(ctx, states, weight, bias, targets, size):
         B, L, _ = states.shape
         rows = states.flatten(0, 1)  # [B * L, d]
         row_targets = targets.repeat_interleave(L, dim=0)  # [B * L, M]
-        ctx.size, ctx.passes = size, _compiled_passes() if compiled else (_normalized, _softmax_times)
+        ctx.size = size
         scores, log_norms, logits = [], [], None
         for chunk, wanted in zip(rows.split(size), row_targets.split(size), strict=True):
             logits = None  # frees the last chunk before the next
-            logits, norms = ctx.passes[0](_logits(chunk, weight, bias))
+            logits, norms = _normalized(_logits(chunk, weight, bias))
             scores.append(logits.gather(1, wanted) - norms)
             log_norms.append(norms)
         scores = torch.cat(scores)
@@ -99,8 +98,8 @@ class _MatchScores(torch.autograd.Function):
         parts = (t.split(ctx.size) for t in (rows, row_targets, log_norms, minus, at_targets))
         for chunk, wanted, norms, factors, known in zip(*parts, strict=True):
             if logits is None:
-                logits, _ = ctx.passes[0](_logits(chunk, weight, bias))
-            logits = ctx.passes[1](logits, norms, factors)
+                logits, _ = _normalized(_logits(chunk, weight, bias))
+            logits = _softmax_times(logits, norms, factors)
             logits = logits.scatter_(1, wanted, known.to(logits.dtype))[:, : len(weight)]
             grad_rows.append(logits @ weight)
             of_bias = logits.unflatten(0, (-1, len(bias))).sum(0, dtype=grad.dtype)
@@ -113,14 +112,10 @@ class _MatchScores(torch.autograd.Function):
                 grad_bias += of_bias
             logits = None  # frees this chunk before the next
         grads = torch.cat(grad_rows).view_as(states), grad_weight.to(weight.dtype), grad_bias.to(bias.dtype)
-        return *grads, None, None, None
+        return *grads, None, None
 
 
-@cache
-def _compiled_passes():
-    return tuple(torch.compile(f, dynamic=False) for f in (_normalized, _softmax_times))
-
-
+@fused_on_gpu(dims=1)
 def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Returns logits [R, V], and what to subtract from them for log-probabilities, [R, 1] float32.
 
@@ -130,6 +125,7 @@ def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.log_softmax(logits, 1, out=logits), logits.new_zeros(len(logits), 1)
 
 
+@fused_on_gpu(dims=1)
 def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor:
     """Returns exp(logits - log_norms) * factors [R, 1], written over the logits."""
     if logits.dtype in HALF:

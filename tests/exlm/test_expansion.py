@@ -76,12 +76,13 @@ def test_multiples_are_only_more_padding(batch_of, k):
     tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
     exact = expand(tokens, targets, k)
     N = exact.tokens.shape[1]
-    for most in (N + 1, 4096):
-        sizes = rounded(exact.sizes, k, most)
+    for most, p in ((N + 1, None), (4096, None), (4096, 0.3)):
+        sizes = rounded(exact.sizes, tokens.shape[1], k, most, p)
         layout = expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL, sizes=sizes)
-        assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)
         assert layout.node_positions.shape[1] == k * layout.targets.shape[1]
-        assert not layout.node_positions.shape[1] % 8 and not layout.unexpanded.shape[1] % 8
+        if p is None:
+            assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)
+            assert not layout.node_positions.shape[1] % 8 and not layout.unexpanded.shape[1] % 8
         assert not layout.sizes.full and not layout.sizes.unexpanded_full
         for name, value in vars(exact).items():
             padded = getattr(layout, name)

@@ -5,7 +5,9 @@ import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 from torch._inductor import cpp_builder, exc
 
-from fs_plugins.speed import compilation, match_scores
+from fs_plugins.exlm.expansion import Sizes
+from fs_plugins.speed import compilation
+from fs_plugins.speed.match_scores import match_scores
 from tests.criterions.batch import BATCH, WORDS
 from tests.support import builders, cuda_graphs
 
@@ -30,9 +32,9 @@ def fresh(monkeypatch):
     with torch._dynamo.config.patch(recompile_limit=8):
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
-        match_scores._compiled_passes.cache_clear()
+        compilation.no_compiler.cache_clear()
         yield
-    match_scores._compiled_passes.cache_clear()
+    compilation.no_compiler.cache_clear()
 
 
 @pytest.fixture
@@ -106,7 +108,7 @@ def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
         eager, compiled = (builders.exlm(WORDS, cuda_graph=flag).train() for flag in (False, True))
         for length in (8, 16, 24, 32, 40, 8):
             assert_equal_steps(compiled, eager, batch_of([length] * 2))
-        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3 * 3  # encoder and loss
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
 
 
 def test_without_a_compiler_eager_serves(monkeypatch, caplog):
@@ -117,6 +119,84 @@ def test_without_a_compiler_eager_serves(monkeypatch, caplog):
     step(builders.exlm(WORDS, compile=True).train(), BATCH)
     assert caplog.text.count("--compile") == 1
     assert graphs() == 0
+
+
+@pytest.mark.parametrize("missing", ["Triton", "Python.h"])
+def test_a_gpu_without_what_triton_needs_runs_eagerly(missing, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("gcc: fatal error: Python.h: No such file")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(compilation, "has_triton", lambda: missing != "Triton")
+    monkeypatch.setattr(compilation, "is_on_gpu", lambda x: True)
+    monkeypatch.setattr(torch, "compile", fail)
+    loss, _ = step(builders.exlm(WORDS, cuda_graph=True).train(), BATCH)
+    monkeypatch.undo()
+    expected, _ = step(builders.exlm(WORDS).train(), BATCH)
+    torch.testing.assert_close(loss, expected)
+    assert caplog.text.count("runs eagerly") == 1 and missing in caplog.text
+
+
+def test_rocm_has_no_cuda_graphs(monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    with pytest.raises(ValueError, match="--cuda-graph.*--compile"):
+        builders.exlm(WORDS, cuda_graph=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_passes_over_logits_and_rotations_are_one_graph_each_on_a_gpu(dtype, without_code, monkeypatch):
+    """For any number of sentences, tokens and targets; with the results of plain PyTorch."""
+    model, runs = builders.exlm(WORDS).to(dtype).train(), []
+    for on_gpu in (False, True):
+        monkeypatch.setattr(compilation, "is_on_gpu", lambda x, on_gpu=on_gpu: on_gpu)
+        batches = [batch_of(lengths) for lengths in ([9, 7], [12, 5, 8], [17, 30], [6] * 5)]
+        runs.append([step(model, batch) for batch in batches])
+    for (loss, gradients), (expected, truth) in zip(*runs, strict=True):
+        torch.testing.assert_close(loss, expected)
+        torch.testing.assert_close(gradients, truth)
+    # two passes; rotations of q, k and v, of the last layer's queries, and of its keys
+    assert graphs() <= 2 + 2 * 3
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 7])
+@pytest.mark.parametrize("p", [0.15, 0.5])
+def test_batches_of_blocks_have_the_same_sizes(k, p):
+    """Those of the sentence with most masks that fairseq can draw, in blocks of 100 to 128 tokens."""
+    for T in (100, 104, 128):
+        found = set()
+        for masked in (0, 3, int(p * T), int(p * T + 1)):
+            exact = Sizes(T + (masked + 2) * (k - 1), T, masked + 2)
+            sizes = compilation.rounded(exact, T, k, 2048, p)
+            assert sizes.N >= exact.N and sizes.U >= exact.U and sizes.M >= exact.M and not sizes.full
+            assert exact.U + (k - 1) * (int(p * T + p * 7 + 1) + 2) + 7 >= sizes.N
+            found.add(sizes)
+        assert len(found) == 1
+    assert compilation.rounded(Sizes(128 + 22 * 3, 128, 22), 128, 4, 2048, 0.15)[:3] == (194, 128, 22)
+
+
+@pytest.mark.parametrize("p", [None, 0.1])
+def test_other_batches_have_sizes_of_multiples_of_8(p):
+    """Without a known share of masks, or with several sentences in a block."""
+    exact = Sizes(60, 21, 13)
+    sizes = compilation.rounded(exact, 20, 4, 62, p)
+    assert sizes == Sizes(62, 24, 14) and compilation.rounded(exact, 20, 4, 50, p).N == 60
+
+
+def test_no_chunk_has_2_to_the_31_logits(monkeypatch):
+    """On a GPU whose share would hold more; nothing is computed."""
+    found = []
+
+    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            found.extend([result.numel()] if isinstance(result, torch.Tensor) else [])
+            return result
+
+    with torch._subclasses.FakeTensorMode(), Largest():
+        states, weight, bias = torch.empty(60, 1000, 8), torch.empty(50265, 8), torch.empty(50265)
+        targets = torch.zeros(60, 2, dtype=torch.int64)
+        match_scores(states, weight, bias, targets, chunk_bytes=2**40)
+    assert 2**30 < max(found) < 2**31
 
 
 @pytest.mark.parametrize("kind", ["exlm", "mlm"])
