@@ -78,6 +78,20 @@ def test_the_ops_own_cases(each):
     cases.test_gradient_is_linear_in_the_incoming_one(CPU, torch.float32)
 
 
+def test_a_benchmark_chooses_the_kernels(emulated, kernels):
+    """Bitwise those that serve where nothing fits on a chip."""
+    match, links = oracles.random_graph(2, 21, 84, seed=3, dtype=torch.float32, missing=0.1)
+    graph = match, links, lengths([84, 80]), lengths([21, 19])
+    on_chip, results = gradients(dag_loss, *graph), []
+    for way, always in ((ON_CHIP, 1), (ANY_SIZE, 0)):
+        emulated(*way)
+        kernels._library.exlm_dag_any_size_cuda(always)
+        results.append(gradients(dag_loss, *graph))
+    kernels._library.exlm_dag_any_size_cuda(0)
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(results[0], on_chip, strict=True))
+
+
 def test_sentences_do_not_depend_on_their_batch(emulated):
     cases.test_large_batch_uses_every_sentence_once(CPU)
 
