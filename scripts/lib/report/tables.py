@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -45,14 +44,6 @@ def over_seeds(numbers: Iterable[float | None], expected: int = 0, median: bool 
     """Returns the value of the seeds that have a number; None if none has."""
     known = tuple(float(number) for number in numbers if not pd.isna(number))
     return Value(known, expected, median) if known else None
-
-
-def of_summary(mean: float, sd: float, n: int) -> Value:
-    """Returns a value of which only mean and sample standard deviation (NaN of a single seed) are known."""
-    if np.isnan(sd):
-        return Value((mean,))
-    apart = np.arange(n) - (n - 1) / 2
-    return Value(tuple(mean + sd * apart / apart.std(ddof=1)))
 
 
 def text(value: Value | float | None, digits: int = 1, count: bool = False) -> str:
