@@ -102,6 +102,25 @@ def go_on(original, trainer, epoch):
     return original(trainer, epoch)
 
 
+@wrap(Trainer, "cumulative_training_time")
+def end_without_validation(original, trainer):
+    """A limit of time ends a training between two validations: one there, as fairseq does at each end, would
+    be counted for --patience and the best checkpoint, which would depend on the limit."""
+    seconds, data, saving = original(trainer), trainer.cfg.dataset, trainer.cfg.checkpoint
+    iterator, updates = getattr(trainer, "iterator", None), trainer.get_num_updates()
+    if iterator is None or not 0 < 3600 * trainer.cfg.optimization.stop_time_hours < seconds:
+        return seconds
+    over = iterator.next_epoch_idx > iterator.epoch
+    due = over and iterator.epoch % data.validate_interval == 0
+    for interval in (data.validate_interval_updates, 0 if over else saving.save_interval_updates):
+        due |= interval > 0 and updates % interval == 0
+    trainer.validates = getattr(trainer, "validates", not data.disable_validation)
+    data.disable_validation = not (
+        trainer.validates and (due or updates == trainer.cfg.optimization.max_update)
+    )
+    return seconds
+
+
 class _Within:
     """An epoch that has not ended."""
 

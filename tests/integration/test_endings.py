@@ -143,8 +143,13 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fine_tuning_that_its_limit_of_time_ended_is_not_scored(finetune, tmp_path):
-    said = finetune("a", "--max-epoch", 1, TIME, 1e-9)
-    assert "rerun the same command to resume" in said and not (tmp_path / "a/result.json").exists()
-    finetune("a", "--max-epoch", 1, TIME, 1)
-    assert json.loads((tmp_path / "a/result.json").read_text())["ended"]["by"] == "--max-epoch"
+def test_a_fine_tuning_in_several_calls(finetune, tmp_path):
+    """Each ended by a limit of time, in or at the end of an epoch, is not scored until the last, and the
+    epochs alone are validated."""
+    for save, call in (("whole", ()), ("a", (TIME, 1e-9))):
+        for _ in range(6):  # updates
+            said = finetune(save, "--max-epoch", 2, *call)
+            assert (save == "a") == ("ended this call" in said) or (tmp_path / save / "result.json").exists()
+    whole, found = (json.loads((tmp_path / save / "result.json").read_text()) for save in ("whole", "a"))
+    assert found["metrics"] == whole["metrics"] and found["ended"] == whole["ended"]
+    assert saved(tmp_path / "a", "best") == saved(tmp_path / "whole", "best")
