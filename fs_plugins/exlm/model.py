@@ -77,8 +77,8 @@ class MLM(nn.Module):
         return self.sentence_encoder.emb_layer_norm_after(x)
 
     def token_coordinates(self, tokens: Tensor) -> Tensor:
-        """Returns [B, T, rope_dimensions] int64 of tokens without states: index in the sentence, copy 0."""
-        index = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        """Returns [1, T, rope_dimensions] int64 of tokens without states: index in the sentence, copy 0."""
+        index = torch.arange(tokens.shape[1], device=tokens.device)[None]
         return torch.stack([index, torch.zeros_like(index)][: self.settings.rope_dimensions], dim=-1)
 
 

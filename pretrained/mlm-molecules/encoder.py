@@ -63,7 +63,7 @@ class Attention(nn.Module):
         k, v = rotate(self.k_proj(x), rotation), self.v_proj(x)
         if queries is not None:
             cos, sin, half = rotation
-            x, cos, sin = (gather_tokens(t, queries) for t in (x, cos, sin))
+            x, cos, sin = (gather_tokens(t.expand(len(queries), -1, -1), queries) for t in (x, cos, sin))
             rotation = cos, sin, half
         q = rotate(self.q_proj(x), rotation)
         by_head = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
@@ -134,7 +134,7 @@ class Encoder(nn.Module):
 
         Args:
             tokens: [B, N] int64.
-            coordinates: [B, N, rope_dimensions] int64, where each token stands.
+            coordinates: [B, N, rope_dimensions] int64, where each token stands; [1, ...] if all stand alike.
             is_token: [B, N] bool, False on padding; None where there is none.
             queries: [B, R] int64, the tokens whose features are wanted: the last layer computes keys and
                 values of all tokens, but queries and everything after only for these. None for all.
