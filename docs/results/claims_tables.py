@@ -31,8 +31,8 @@ def rows_of(name: str) -> pd.DataFrame:
     return read(name) if (DOCS / "results" / f"{name}.csv").exists() else pd.DataFrame()
 
 
-def running(name: str) -> pd.DataFrame:
-    return pd.DataFrame({"state": [f"running: {name}.csv has no rows yet"]})
+def planned(name: str) -> pd.DataFrame:
+    return pd.DataFrame({"state": [f"planned: {name}.csv has no rows yet"]})
 
 
 def finetuned_claims() -> pd.DataFrame:
@@ -40,7 +40,7 @@ def finetuned_claims() -> pd.DataFrame:
     seed of pre-training; seed 0, which chose the rates, was not fine-tuned."""
     data = rows_of("finetuned_claims")
     if data.empty or (data := data[data["seed"] > 0]).empty:
-        return running("finetuned_claims")
+        return planned("finetuned_claims")
     logs = (
         data.assign(score=100 * np.log(data[PROPERTIES]).mean(axis=1))
         .groupby(["arm", "seed"])["score"]
@@ -64,7 +64,7 @@ def claims_states() -> pd.DataFrame:
     """Returns the use of states of the ExLMs of E1, which were trained with dropout."""
     data = rows_of("finetuned_claims")
     if data.empty or (data := data.dropna(subset=["posterior_entropy"])).empty:
-        return running("finetuned_claims")
+        return pd.DataFrame()
     table = []
     for arm, one in data.drop_duplicates(["arm", "seed"]).groupby("arm"):
         row = {"model": ARMS[arm], "seeds": f"{len(one)}"}
@@ -84,7 +84,7 @@ def cells() -> pd.DataFrame:
 def corruption() -> pd.DataFrame:
     """Returns R^2 of each cell of E2 over seeds."""
     if (data := cells()).empty:
-        return running("corruption")
+        return planned("corruption")
     table = []
     for (k, p), one in data.groupby(["k", "p"], dropna=False, sort=False):
         trained = not pd.isna(p)
@@ -98,7 +98,7 @@ def corruption() -> pd.DataFrame:
 def prices() -> pd.DataFrame:
     """Returns the prices of unreal tokens and of corrupted semantics, ours in R^2 and the paper's on MNLI."""
     if (data := cells()).empty:
-        return running("corruption")
+        return pd.DataFrame()
     ours = data.set_index(["k", "p", "seed"])["r2"].unstack("seed")
     papers = {
         cell: PAPER.at[f"repeated-mlm-k{cell[0]}-p{cell[1]:g}", "MNLI"] for cell in sum(PRICES.values(), ())
@@ -123,7 +123,7 @@ def box() -> pd.DataFrame:
     """Returns joint bits and R^2 of embeddings of the models for pretrained/, in brackets the lead over the
     first."""
     if (data := rows_of("box")).empty:
-        return running("box")
+        return planned("box")
     table = {}
     for row in data.itertuples():
         count = {1: "one pass", 512: "one by one"}.get(row.passes, f"{row.passes:g} passes")

@@ -32,7 +32,7 @@ BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 # tables that are files of their own
 LONG = ("pretraining", "states", "states_text", "scale", "finetuning", "plateau")
-LONG += ("single_molecules", "passes")
+LONG += ("single_molecules", "passes", "paper_sizes")
 IN_BLOCKS = {"ExLM (paper), k = 4": "ExLM (paper), k = 4", "exlm-lattice, k = 8": "lattice, k = 8"}
 ALONE = {"1": "one pass", "one by one": "one by one"}
 COUNTS = {"1": "one pass", "2": "two", "4": "four", "one by one": "one by one"}
@@ -84,15 +84,6 @@ def finetuning() -> pd.DataFrame:
             row.append(text(score, 1) + (f" ({change})" if change else ""))
         rows.append(row)
     return pd.DataFrame(rows, columns=["pre-training", "model", *data["task"].unique()])
-
-
-def properties() -> pd.DataFrame:
-    """Returns the RMSE of each computed property, over seeds of pre-training."""
-    rows, names = [], ("logP", "QED", "TPSA")
-    for model, part in read("properties").groupby("model", sort=False):
-        scores = {f"RMSE of {name}": text(mean(part, name), 3) for name in names}
-        rows.append({"model": model, "seeds": f"{len(part)}", **scores})
-    return pd.DataFrame(rows)
 
 
 def property_differences() -> pd.DataFrame:
@@ -261,7 +252,7 @@ def own_share() -> pd.DataFrame:
 
 
 OWN = (pretraining, plateau, variance, molecule_leads)
-OWN += (quickstart, own_share, finetuning, properties, property_differences, passes, costs, few, from_mlm)
+OWN += (quickstart, own_share, finetuning, property_differences, passes, costs, few, from_mlm)
 OWN += (finetuned_claims, claims_states, corruption, prices, box)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
@@ -279,7 +270,12 @@ FIGURES = {  # file: function, width and height
 
 def filled_in(page: str) -> str:
     """Returns a page with its tables as the CSV files have them."""
-    return BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", page)
+
+    def filled(block: re.Match) -> str:
+        table = TABLES[block[2]]()
+        return f"{block[1]}{markdown_table(table)}\n{block[3]}" if len(table) else f"{block[1]}{block[3]}"
+
+    return BLOCK.sub(filled, page)
 
 
 @script
