@@ -28,8 +28,7 @@ def compile_parts(parts: Iterable[nn.Module], cuda_graph: bool) -> bool:
         raise ValueError(
             "--cuda-graph: ROCm's graphs train wrongly, without an error: give --compile instead"
         )
-    if reason := no_compiler():
-        logger.warning("--compile: %s; the model runs eagerly", reason)
+    if no_compiler():
         return False
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
     for part in parts:
@@ -83,7 +82,13 @@ def rounded(sizes: Sizes, T: int, k: int, most: int, p: float | None = None) -> 
 
 @functools.cache
 def no_compiler() -> str | None:
-    """Returns why nothing can be compiled; None if it can."""
+    """Returns why nothing can be compiled, which is logged; None if it can."""
+    if reason := _what_lacks():
+        logger.warning("nothing is compiled, with --compile or without: %s; the model runs eagerly", reason)
+    return reason
+
+
+def _what_lacks() -> str | None:
     from torch._inductor import cpp_builder, exc  # slow to import
 
     if torch.cuda.is_available():
