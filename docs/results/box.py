@@ -65,7 +65,7 @@ def main() -> None:
         error = lead.std(ddof=1) / np.sqrt(len(lead))
         rows.append([name, "ridge R2", "", "", n, scores.mean(), lead.mean(), error])
     with open(Path(__file__).with_name("box.csv"), "w", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows([*row[:5], *(f"{x:.4f}" for x in row[5:])] for row in rows)
 

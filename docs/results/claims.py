@@ -264,7 +264,7 @@ def main() -> None:
                 continue
             rows = function(args, seed, unit)
             with open(Path(__file__).with_name(name), "a", newline="") as file:
-                writer = csv.DictWriter(file, columns)
+                writer = csv.DictWriter(file, columns, lineterminator="\n")
                 if not file.tell():
                     writer.writeheader()
                 writer.writerows(rows)
