@@ -76,7 +76,7 @@ def whole(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize(("moment", "ended_by"), EVERY if os.environ.get("EXLM_TEST_ALL") else EVERY[:1])
+@pytest.mark.parametrize(("moment", "ended_by"), EVERY if os.environ.get("EXLM_TEST_ALL") else EVERY[:2])
 def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
     shutil.copy(whole / "mine.csv", tmp_path)
     shutil.copytree(whole / "out/data-bin", tmp_path / "out/data-bin")
@@ -96,7 +96,10 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
         time.sleep(0.05)
     assert try_lock(tmp_path / "out/lock")[0] is None  # its folder is held
     os.killpg(engine.pid, ended_by)  # as a terminal does
-    engine.wait()
+    status, said = engine.wait(), (tmp_path / "engine.log").read_text()
+    assert ended_by == signal.SIGKILL or (
+        status == 130 and "interrupted: rerun" in said and "Error" not in said
+    )
     assert not (tmp_path / FOLDER / "joint.json").exists()
 
     complete(tmp_path)
