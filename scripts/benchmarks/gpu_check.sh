@@ -28,24 +28,28 @@ source scripts/benchmarks/parts.sh
 export TORCH_LOGS=${TORCH_LOGS:-perf_hints,recompiles,graph_breaks}
 export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-${TMPDIR:-/tmp}/exlm-inductor} # what one part compiled serves the next
 
+load() { # in a process of its own: one that has loaded an older library keeps that
+    "$python" -c '
+from fs_plugins.custom_ops import library, sources
+for kind in sources.SOURCES:
+    assert library.load(kind) is not None, f"there is no {kind} library"'
+}
+
 build() {
+    load && return
     # By setup.py's own functions, in place; without its metadata, which older versions of setuptools cannot read.
-    "$python" - <<'PYTHON'
+    "$python" - <<'PYTHON' && load
 import runpy
 
 import setuptools
-
-from fs_plugins.custom_ops import library
 
 setuptools.setup = lambda **_: None
 build = runpy.run_path("setup.py")
 sources = build["load_sources"]()
 for kind in sources.SOURCES:
-    if library.load(kind) is None and (kind == "cpu" or build["find_nvcc"]() is not None):
+    if kind == "cpu" or build["find_nvcc"]() is not None:
         files = sources.source_path(kind), sources.library_path(kind), sources.source_hash(kind)
         build["compile_library"](kind, *files)
-        library.load.cache_clear()
-    assert library.load(kind) is not None, f"there is no {kind} library"
 PYTHON
 }
 
