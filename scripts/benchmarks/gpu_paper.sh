@@ -25,17 +25,26 @@ train() { # train DATA NAME MODEL [FLAGS...]
     bash scripts/pretrain_text.sh "$3" paper "$1" "$folder" "${@:4}" "${flags[@]}" \
         --validate-interval-updates 500 --max-valid-steps 20 --no-epoch-checkpoints || return
     echo "| $2 | $(grep -o '"valid_\(loss\|states\|divergence\)": "[^"]*"' "$folder/train.log" | tail -n 3 | tr '\n' ' ')|"
-    "${measure[@]}" entropy "$folder/checkpoint_last.pt" --mask-prob 0.15 --max-sentences 200 --output "$out/entropy-$2.json" --overwrite &&
-        echo "| $2 | $(grep -o '"entropy[a-z_]*": *[^,}]*' "$out/entropy-$2.json" | tr '\n' ' ')|"
+    measured entropy "$folder/checkpoint_last.pt"
 }
 
-joint() {
-    "${measure[@]}" joint "$out"/*/checkpoint_last.pt --mask-prob 0.15 --max-sentences 200 --output "$out/joint.json" --overwrite &&
-        cat "$out/joint.json"
+measured() { # measured MEASURE CHECKPOINT...: a row for each
+    local json=$out/$1-$(basename "$(dirname "$2")").json
+    "${measure[@]}" "$@" --mask-prob 0.15 --max-sentences 200 --output "$json" --overwrite || return
+    "$python" - "$json" <<'PYTHON'
+import json
+import sys
+
+for row in json.load(open(sys.argv[1]))["rows"]:
+    [result] = row["results"]
+    means = {name: value["mean"] for name, value in result.items() if isinstance(value, dict)}
+    cells = [f"{name} {mean:.4f}" for name, mean in means.items()]
+    print("|", " | ".join([row["checkpoint"].split("/")[-2], *cells]), "|")
+PYTHON
 }
 
 part exlm-k2-1 "${TRAIN_LIMIT:-150}" train "$1" exlm-k2-1 exlm --k 2 --seed 1
 part mlm-1 "${TRAIN_LIMIT:-150}" train "$1" mlm-1 mlm --seed 1
 part exlm-k4-1 "${TRAIN_LIMIT:-150}" train "$1" exlm-k4-1 exlm --k 4 --seed 1
 part exlm-k2-2 "${TRAIN_LIMIT:-150}" train "$1" exlm-k2-2 exlm --k 2 --seed 2
-part joint 60 joint
+part joint 60 measured joint "$out"/*/checkpoint_last.pt
