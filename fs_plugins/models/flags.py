@@ -120,4 +120,4 @@ def named_by_option() -> Iterator[None]:
         yield
     except ValueError as error:
         message = re.sub(r"\w+", lambda word: OPTIONS.get(word[0], word[0]), str(error))
-        raise ValueError(message) from error
+        raise ValueError(message) from None
