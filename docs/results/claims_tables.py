@@ -115,6 +115,7 @@ def prices() -> pd.DataFrame:
     rows = [
         [name, f"{len(x)}", paired(x, 4), interval(x, 4), f"{theirs:+z.1f}"]
         for name, (x, theirs) in found.items()
+        if len(x)
     ]
     return pd.DataFrame(rows, columns=["price", "seeds", "ours, R^2", "95% interval", "the paper, MNLI"])
 
