@@ -26,9 +26,9 @@ def start(tmp_path, **environment):
     return subprocess.Popen(["bash", "-c", code], stdout=subprocess.PIPE, text=True, env=environment)
 
 
-@pytest.mark.parametrize("end", ["the time", "a signal"])
+@pytest.mark.parametrize("end", [pytest.param("the time", marks=pytest.mark.slow), "a signal"])
 def test_a_part_that_fails_or_hangs_leaves_the_others_and_the_table(end, tmp_path):
-    process = start(tmp_path, LIMIT="6" if end == "the time" else "600")
+    process = start(tmp_path, LIMIT="20" if end == "the time" else "600")
     if end == "a signal":
         deadline = time.monotonic() + 60
         while not (log := tmp_path / "out" / "fourth.log").exists() or not log.read_text():
