@@ -12,11 +12,12 @@ import csv
 from pathlib import Path
 
 import numpy as np
-import torch
 from claims import descriptors, embedding_scores, molecules
 
 from fs_plugins.inference import load
-from fs_plugins.measures.masked_samples import batches_of, load_samples
+from fs_plugins.measures.masked_measures import likelihoods
+from fs_plugins.measures.masked_samples import load_samples
+from fs_plugins.measures.means import ClusteredMean
 
 # (p, passes, molecules); 512 passes are one by one
 MEASURED = [(0.001, 1, 2000), (0.15, 1, 2000), (0.387, 1, 2000), (0.622, 1, 2000)]
@@ -24,17 +25,11 @@ MEASURED += [(0.387, 2, 500), (0.387, 4, 500), (0.387, 512, 200)]
 COLUMNS = ["model", "measure", "p", "passes", "molecules", "value", "lead", "standard_error"]
 
 
-@torch.no_grad()
 def joint_bits(model, samples: list, p: float, passes: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns (bits of all masked tokens, their number) of each sample, by the measure ``joint``."""
     bits, counts = np.zeros((2, len(samples)))
-    for batch in batches_of(model.predictor, samples, p):
-        unknown, total = batch.masked, 0
-        for group in batch.groups(passes):
-            total = total + model.predictor.log_probs_of(batch.tokens, unknown, group)[1]
-            unknown = unknown & ~group
-        bits[batch.indices] = -total.cpu().numpy() / np.log(2)
-        counts[batch.indices] = batch.masked.sum(1).cpu().numpy()
+    for batch, joint, _ in likelihoods(model.predictor, samples, p, passes):
+        bits[batch.indices], counts[batch.indices] = joint.cpu(), batch.masked.sum(1).cpu()
     return bits, counts
 
 
@@ -55,10 +50,9 @@ def main() -> None:
         for p, passes, count in MEASURED:
             bits, counts = joint_bits(model, all_samples[:count], p, passes)
             reference = first.setdefault((p, passes), bits)
-            # a ratio of sums over molecules; its error as that of a ratio
-            lead, n = (reference - bits).sum() / counts.sum(), len(counts)
-            error = np.sqrt(((reference - bits - lead * counts) ** 2).sum() * n / (n - 1)) / counts.sum()
-            rows.append([name, "joint", p, passes, n, bits.sum() / counts.sum(), lead, error])
+            lead = ClusteredMean([*(reference - bits)], [*counts]).result()
+            value = bits.sum() / counts.sum()
+            rows.append([name, "joint", p, passes, lead.sentences, value, lead.mean, lead.standard_error])
         scores = embedding_scores(Path(path), smiles, args.work / f"{name}.npy")
         reference = first.setdefault("ridge", scores)
         lead, n = scores - reference, len(descriptors(smiles))

@@ -148,10 +148,8 @@ def corruption(args: argparse.Namespace, seed: int, cell: tuple[int, float | Non
     """One cell of E2."""
     (k, p), smiles = cell, molecules(args.molecules, args.work)
     save = args.work / "corruption" / f"k{k}-p{p or 0}-s{seed}"
-    flags = ["--k", k, "--p", p or 0.15, "--seed", seed, "--dropout", 0.1, "--attention-dropout", 0.1]
-    flags += (
-        ["--lr", 2e-3, "--updates", 1000, "--warmup-updates", 100] if p else ["--lr", 1e-12, "--updates", 1]
-    )
+    flags = ["--k", k, "--p", p or 0.15, "--seed", seed]
+    flags += ["--lr", 2e-3, "--updates", 1000, "--warmup-updates", 100] if p else UNTRAINED
     checkpoint, bits, spent = pretrain(save, args.data, "repeated-mlm", *flags)
     scores = embedding_scores(checkpoint, smiles, save / "vectors.npy")
     row = {"k": k, "p": p or "", "seed": seed, "updates": 1000 if p else 0, "rate": 2e-3 if p else ""}

@@ -7,7 +7,7 @@ and the seed of the choice of words. Standard errors take the words of a sample 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from fs_plugins.criterions.state_use import divergences, entropy, shares
 from fs_plugins.exlm.alignment import own_states
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, batches_of
+from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 SECOND = 0.1  # least share of a second state
@@ -46,6 +46,21 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
     }
 
 
+def likelihoods(
+    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, passes: int = 1, seed: int = SEED
+) -> Iterator[tuple[MaskedBatch, Tensor, Tensor]]:
+    """Yields batches of B samples with the bits of each one's masked words, [B] float64: together, and each
+    by itself; see :func:`joint_likelihood`."""
+    for batch in batches_of(predictor, samples, share, seed):
+        unknown = batch.masked
+        joint = marginal = torch.zeros(len(unknown), dtype=torch.float64, device=unknown.device)
+        for group in batch.groups(passes):
+            each, together = predictor.log_probs_of(batch.tokens, unknown, group)
+            joint, marginal = joint + together, marginal + each.double().sum(1)
+            unknown = unknown & ~group
+        yield batch, -joint / math.log(2), -marginal / math.log(2)
+
+
 def joint_likelihood(
     predictor: MaskedPredictor,
     samples: Sequence[Tensor],
@@ -69,15 +84,9 @@ def joint_likelihood(
     masks, or more, the groups are single words.
     """
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
-    for batch in batches_of(predictor, samples, share, seed):
-        unknown, counts = batch.masked, batch.masked.sum(1)
-        joint = marginal = torch.zeros(len(counts), dtype=torch.float64, device=counts.device)
-        for group in batch.groups(passes):
-            each, together = predictor.log_probs_of(batch.tokens, unknown, group)
-            joint, marginal = joint + together, marginal + each.double().sum(1)
-            unknown = unknown & ~group
-        for name, log_probs in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
-            meters[name].add_sums(-log_probs / math.log(2), counts)
+    for batch, joint, marginal in likelihoods(predictor, samples, share, passes, seed):
+        for name, bits in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
+            meters[name].add_sums(bits, batch.masked.sum(1))
     return {"mask_prob": share, "passes": passes} | {name: meter.result() for name, meter in meters.items()}
 
 
