@@ -165,8 +165,10 @@ def finetuning(args: argparse.Namespace, seed: int, arm: str) -> list[dict]:
     """One arm of E1: its pre-training and, but for seed 0, which chooses the rate, its fine-tunings."""
     (model, updates), arm, rate = ARMS[arm.partition("@")[0]], *arm.split("@")
     save, smiles = args.work / "finetuning" / f"{arm}-{rate}-s{seed}", molecules(args.molecules, args.work)
+    updates = updates if seed else min(updates, 1000)
     flags = ["--p", 0.15, "--seed", seed, *(["--k", 2] if model == "exlm" else [])]
-    flags += ["--lr", rate, "--updates", updates, "--warmup-updates", 400] if updates else UNTRAINED
+    trained = ["--lr", rate, "--updates", updates, "--warmup-updates", updates // 10]
+    flags += trained if updates else UNTRAINED
     checkpoint, bits, spent = pretrain(save, args.data, model, *flags)
     about = {"arm": arm, "rate": rate, "seed": seed, "updates": updates, "valid_bits": bits}
     about |= {"seconds": round(spent), "commit": args.commit}
