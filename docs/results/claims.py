@@ -71,10 +71,13 @@ def run(*words: object) -> None:
 def pretrain(save: Path, data: Path, model: str, *flags: object) -> tuple[Path, float, float]:
     """Returns (checkpoint, last validation loss in bits, processor seconds) of a pre-training."""
     last, note = save / "checkpoint_last.pt", save / "seconds.json"
-    before = seconds()
-    run("bash", "scripts/pretrain_smiles.sh", model, "small", data, save, *COMMON, *flags)
-    spent = seconds() - before + (json.loads(note.read_text()) if note.exists() else 0)
-    note.write_text(json.dumps(spent))
+    spent = (json.loads(note.read_text()) if note.exists() else 0) - seconds()
+    try:
+        run("bash", "scripts/pretrain_smiles.sh", model, "small", data, save, *COMMON, *flags)
+    finally:  # an interrupted call has spent them too
+        spent += seconds()
+        save.mkdir(parents=True, exist_ok=True)
+        note.write_text(json.dumps(spent))
     return last, last_value((save / "train.log").read_text(), "valid_loss"), spent
 
 
