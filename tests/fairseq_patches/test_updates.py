@@ -4,7 +4,6 @@ from argparse import Namespace
 from unittest import mock
 
 import bench_step
-import count_update
 import pytest
 import torch
 from fairseq import utils
@@ -12,6 +11,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from omegaconf import OmegaConf
 
 from fs_plugins.fairseq_patches import updates
+from tests.support import update_counter
 
 SHAPES = [(5, 3), (7,), (1, 2, 3), (4, 2)]
 OWN = ["_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad"]
@@ -86,8 +86,8 @@ def test_an_update_waits_once(precision):
     """Before the optimizer's step, for the norm; with fewer operators than parameters."""
     dictionary = bench_step.make_dictionary(60)
     shape = Namespace(batch_size=2, tokens=12, mask_prob=0.3, device="cpu")
-    trainer = count_update.make_trainer(precision, "fused_adamw", dictionary, "--encoder-layers=4")
-    counter = count_update.count(trainer, bench_step.make_batch(shape, dictionary))
+    trainer = update_counter.make_trainer(precision, "fused_adamw", dictionary, "--encoder-layers=4")
+    counter = update_counter.count(trainer, bench_step.make_batch(shape, dictionary))
     assert counter.waits == 1
     assert counter.calls.total() < 50 < len(list(trainer.model.parameters()))
 

@@ -2,29 +2,26 @@
 
 A trainer of fairseq's updates exlm_base, of which all but the number of parameters is small. Counted is what
 a GPU would do, on a CPU: numbers that an update has read from the GPU once are on the CPU from then on.
-
-    cd scripts/benchmarks
-    python count_update.py
 """
 
-import argparse
-import itertools
-import logging
-import sys
-import warnings
 from unittest import mock
 
-import torch
-from bench_step import make_batch, make_dictionary
-from step_costs import OperatorCounter, print_head
-from torch import Tensor
+from fairseq import options
+from fairseq.criterions import build_criterion
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import build_model
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.trainer import Trainer
+from step_costs import OperatorCounter
+from torch import Tensor, ops
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
+import fs_plugins  # noqa: F401  (registers models and criteria)
+
 WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 SMALL = "--encoder-embed-dim 24 --encoder-ffn-embed-dim 48 --encoder-attention-heads 2 --max-positions 256"
-PRECISIONS, OPTIMIZERS = ("bf16", "fp16", "fp32"), ("adam", "fused_adamw")
 
 
 class UpdateCounter(OperatorCounter):
@@ -50,7 +47,7 @@ class UpdateCounter(OperatorCounter):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         given = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        made_here = func is torch.ops.aten.lift_fresh.default  # made from a number in Python
+        made_here = func is ops.aten.lift_fresh.default  # made from a number in Python
         if made_here or (given and all(t in self._on_host for t in given)):
             result = func(*args, **(kwargs or {}))
             self._on_host.update((t, True) for t in tree_leaves(result) if isinstance(t, Tensor))
@@ -59,17 +56,8 @@ class UpdateCounter(OperatorCounter):
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
-def make_trainer(precision: str, optimizer: str, dictionary, *flags: str):
-    """Returns a trainer of fairseq's, on the CPU."""
-    from fairseq import options
-    from fairseq.criterions import build_criterion
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from fairseq.models import build_model
-    from fairseq.tasks.masked_lm import MaskedLMTask
-    from fairseq.trainer import Trainer
-
-    import fs_plugins  # noqa: F401  (registers models and criteria)
-
+def make_trainer(precision: str, optimizer: str, dictionary, *flags: str) -> Trainer:
+    """A trainer of fairseq's, on the CPU."""
     words = f"none --cpu --task masked_lm --criterion nat_dag_loss_mlm --arch exlm_base --lr 1e-3 {SMALL}"
     words = [*words.split(), "--optimizer", optimizer, *flags]
     words += [] if precision == "fp32" else [f"--{precision}"]
@@ -82,8 +70,8 @@ def make_trainer(precision: str, optimizer: str, dictionary, *flags: str):
     return trainer
 
 
-def count(trainer, batch: dict) -> UpdateCounter:
-    """Returns what an update that is not the first one costs, and clearing its gradients."""
+def count(trainer: Trainer, batch: dict) -> UpdateCounter:
+    """What an update that is not the first one costs, and clearing its gradients."""
     trainer.train_step([batch])
     counter, train_step = UpdateCounter(), trainer.task.train_step
 
@@ -95,28 +83,3 @@ def count(trainer, batch: dict) -> UpdateCounter:
     with mock.patch.object(trainer.task, "train_step", uncounted), counter:
         trainer.train_step([batch])
     return counter
-
-
-def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    add = parser.add_argument
-    add("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    add("--optimizers", nargs="+", choices=OPTIMIZERS, default=OPTIMIZERS)
-    add("--show", type=int, default=0, metavar="N", help="show the N most frequent operators, too")
-    args = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.INFO)
-    shape = argparse.Namespace(batch_size=2, tokens=20, mask_prob=0.15, device="cpu", vocabulary=200)
-    dictionary = make_dictionary(shape.vocabulary)
-    batch = make_batch(shape, dictionary)
-    print_head("count_update.py", argv, "cpu", "exlm_base")
-    print("| precision | optimizer | operators | waits |\n|---|---|---|---|")
-    for precision, optimizer in itertools.product(args.precisions, args.optimizers):
-        counter = count(make_trainer(precision, optimizer, dictionary), batch)
-        print(f"| {precision} | {optimizer} | {counter.calls.total():,} | {counter.waits} |", flush=True)
-        for name, calls in counter.calls.most_common(args.show):
-            print(f"    {calls:5,} {name}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()
