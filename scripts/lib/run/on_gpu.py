@@ -23,10 +23,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from lib.command_line import UserError, argument_parser, count, positive, script
 from lib.run.supervise import POLL, supervise
-
-from fs_plugins.files import try_lock
 
 LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
 
@@ -52,10 +51,10 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     return gpus
 
 
-def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
+def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, FileLock]:
     """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first. Returns their
-    names, each with the file descriptor that holds its slot until it is closed. Raises UserError if the
-    folder of the locks is not this user's alone."""
+    names, each with the lock of its slot, which ends with the process. Raises UserError if the folder of the
+    locks is not this user's alone."""
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -64,21 +63,19 @@ def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
         raise UserError(f"{folder} is not a folder of yours alone: remove it, or set TMPDIR to another place")
     waiting = False
     while True:
-        held, others = {}, []
+        held = {}
         for slot, gpu in itertools.product(range(jobs), gpus):
             if gpu not in held and len(held) < number:
-                descriptor, stop = try_lock(folder / f"{gpu.replace('/', '-')}.{slot}.lock")
-                if descriptor is None:
-                    others.append(f"{gpu}: {stop}")
-                else:
-                    held[gpu] = descriptor
+                lock = FileLock(folder / f"{gpu.replace('/', '-')}.{slot}.lock", thread_local=False)
+                with contextlib.suppress(Timeout):
+                    lock.acquire(blocking=False)
+                    held[gpu] = lock
         if len(held) == number:
             return held
-        for descriptor in held.values():  # all or none: two jobs never wait for each other
-            os.close(descriptor)
+        for lock in held.values():  # all or none: two jobs never wait for each other
+            lock.release()
         if not waiting:
-            said = f"waiting for {number} of {len(gpus)} GPUs, which other jobs have ({'; '.join(others)})"
-            print(said, file=sys.stderr)
+            print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs have", file=sys.stderr)
         waiting = True
         time.sleep(POLL)
 

@@ -67,14 +67,13 @@ def test_two_jobs_never_get_one_gpu(machine, capsys):
     first, second = on_gpu.acquire(gpus, 2), on_gpu.acquire(gpus, 1)
     assert [*first, *second] == gpus
     thread, third = waiting_for(gpus, 2)
-    os.close(second["GPU-c"])  # one is free: not enough
+    second["GPU-c"].release()  # one is free: not enough
     time.sleep(1.5 * on_gpu.POLL)
     assert not third
-    os.close(first["GPU-b"])
+    first["GPU-b"].release()
     thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
-    waiting, stop = "waiting for 2 of 3 GPUs", f"GPU-a: kill {os.getpid()} on {os.uname().nodename};"
-    assert waiting in (said := capsys.readouterr().err) and stop in said
+    assert "waiting for 2 of 3 GPUs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["open to all", "a link"])
@@ -93,25 +92,18 @@ def test_jobs_that_share(machine):
     assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
     thread, fifth = waiting_for(gpus, 1, 2)
     assert not fifth
-    os.close(jobs[1]["GPU-b"])
+    jobs[1]["GPU-b"].release()
     thread.join(10)
     assert list(fifth) == ["GPU-b"]
 
 
 @pytest.fixture
 def call(capfd, monkeypatch):
-    """call(WORD...) -> exit status and both outputs of a job; its locks go, as with a process of its own."""
+    """call(WORD...) -> exit status and both outputs of a job."""
 
     def run(*words) -> tuple[int, str, str]:
-        taken, acquire = [], on_gpu.acquire
-        with monkeypatch.context() as patched:
-            patched.setattr(on_gpu, "acquire", lambda *asked: taken.append(acquire(*asked)) or taken[-1])
-            patched.setattr(sys, "argv", ["on_gpu", *map(str, words)])
-            status = on_gpu.main()
-        for held in taken:
-            for lock in held.values():
-                os.close(lock)
-        return status, *capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["on_gpu", *map(str, words)])
+        return on_gpu.main(), *capfd.readouterr()
 
     return run
 
@@ -121,7 +113,7 @@ def test_the_command_sees_its_gpus(machine, call):
     held = on_gpu.acquire(["GPU-a"], 1)
     assert call(*show) == (0, "GPU-b\n", "")
     assert call("--jobs-per-gpu", 2, "--gpus", 3, *show) == (0, "GPU-b,GPU-c,GPU-a\n", "")
-    os.close(held["GPU-a"])
+    held["GPU-a"].release()
     assert call("--gpus", 0, *show) == (0, "\n", "")
     status, _, error = call("--gpus", 4, *show)
     assert status == 2 and "--gpus 4: this job sees 3 GPUs" in error
