@@ -4,9 +4,9 @@
         --bpe encoder.json vocab.bpe --dictionary dict.txt
 
 Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; with
---layout books, a document per file; WikiExtractor's output; JSON, an object per line; CSV, TSV and Parquet
-(pip install -e '.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result
-does not depend on --workers. See docs/data.md.
+--layout books, a document per file; JSON, an object per line, as WikiExtractor writes it; Parquet (pip
+install -e '.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result does
+not depend on --workers. See docs/data.md.
 """
 
 import os
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
     add("--layout", choices=PLAIN, default=PARAGRAPHS, help="of plain text (default: %(default)s)")
-    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
+    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and Parquet (default: %(default)s)")
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
     add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
     args = parser.parse_args(argv)
@@ -52,26 +52,16 @@ def main(argv: list[str] | None = None) -> None:
         if not args.dictionary:
             write_text(folder / "dict.txt", dictionary_of(bpe))
         encoder = TextEncoder(bpe, args.dictionary or folder / "dict.txt", args.allow_unknown)
-        corpus = {"layouts": layouts, "column": column}
-        encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, **corpus)
-        read = partial(documents_of, **corpus)
-        result = binarise(
-            folder,
-            list(train),
-            list(valid),
-            read,
-            encode,
-            corpus="text",
-            valid_share=args.valid_share,
-            workers=args.workers,
-        )
+        encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, column=column)
+        read = partial(documents_of, layouts=layouts, column=column)
+        share = {"corpus": "text", "valid_share": args.valid_share}
+        result = binarise(folder, [*train], [*valid], read, encode, workers=args.workers, **share)
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
-        documents = result.get(f"documents as {layout}", 0)
-        print(f"{files:,} file{'s' * (files > 1)} as {layout}: {documents:,} documents")
+        print(f"{files:,} file{'s' * (files > 1)} as {layout}")
     show_result(result, args.output, "sentences")
     print(
-        f"{result['paragraphs']:,} paragraphs; skipped as empty: "
+        f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs; skipped as empty: "
         f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
     )
     print(f"tokens that became <unk>: {result['unknown tokens']:,}")

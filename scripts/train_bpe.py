@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, script, whole
-from lib.data.documents import COLUMN, LOST, documents_of, layouts_of
+from lib.data.documents import COLUMN, documents_of, layouts_of
 from lib.data.text import paragraphs_of
 from lib.files import write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -28,7 +28,7 @@ def paragraphs(layouts: dict[Path, str], column: str = COLUMN, most: int = MOST_
     for path in layouts:
         left = most / len(layouts)
         for document in documents_of(path, layouts, column):
-            if not document.fault.startswith(LOST):
+            if not document.fault:
                 for _, text in paragraphs_of(document, [], Counter(), column)[0]:
                     left -= len(text)
                     yield text
@@ -61,14 +61,14 @@ def main(argv: list[str] | None = None) -> None:
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
     size, about = whole(LEAST_VOCABULARY, 1_000_000), "tokens, 256: one a byte (default: %(default)s)"
     add("--vocabulary", type=size, default=8000, metavar="N", help=about)
-    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and tables (default: %(default)s)")
+    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and Parquet (default: %(default)s)")
     add("--overwrite", action="store_true", help="replace an existing tokenizer.json")
     args = parser.parse_args(argv)
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
     texts = paragraphs(layouts_of(args.text), column)
     if (first := next(texts, None)) is None:  # it would be a tokenizer of bytes
-        raise UserError(f"there is no text to train on, of JSON and tables in {column!r}: see --text-column")
+        raise UserError(f"there is no text to train on, of JSON and Parquet in {column!r}: see --text-column")
     args.output.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     write_lines(path, [tokenizer.to_str(pretty=True)])

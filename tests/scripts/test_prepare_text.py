@@ -2,7 +2,6 @@
 
 import csv
 import json
-from functools import partial
 from pathlib import Path
 
 import pandas
@@ -12,9 +11,7 @@ from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.data import binarise
 
 from tests.support import builders
-from tests.support.builders import CORPUS, corpus_sentences, json_text, paragraphs_text, wiki_text, write_file
-
-SEPARATORS = {"csv": ",", "tsv": "\t"}
+from tests.support.builders import CORPUS, corpus_sentences, json_text, paragraphs_text, write_file
 
 
 @pytest.fixture
@@ -47,22 +44,19 @@ def write_corpus(folder: Path, layout: str, ending: str) -> list[Path]:
         for i, paragraphs in enumerate(CORPUS.values()):
             wrapped = [paragraph.replace(" ", "\n", 1) for paragraph in paragraphs]
             write_file(folder / f"{i}.txt{ending}", "\n\n".join(wrapped) + "\n")
-    elif layout in ("csv", "tsv", "parquet"):
-        table = pandas.DataFrame([json.loads(line) for line in json_text().splitlines()])
-        path = folder / f"part.{layout}{ending}"
+    elif layout == "parquet":
         folder.mkdir()
-        table = table.rename(columns={"text": "Text"})
-        write = table.to_parquet if layout == "parquet" else partial(table.to_csv, sep=SEPARATORS[layout])
-        write(path, index=False)
+        table = pandas.DataFrame([json.loads(line) for line in json_text().splitlines()])
+        table.rename(columns={"text": "Text"}).to_parquet(folder / "part.parquet", index=False)
     else:
-        content = {"paragraphs": paragraphs_text, "wikiextractor": wiki_text, "json": json_text}[layout]()
+        content = {"paragraphs": paragraphs_text, "json": json_text}[layout]()
         write_file(folder / f"part{ending}", content)
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize("layout", ["paragraphs", "books", "wikiextractor", "json", "csv", "tsv", "parquet"])
+@pytest.mark.parametrize("layout", ["paragraphs", "books", "json", "parquet"])
 def test_every_layout_in_a_folder_and_named(layout, prepare, tmp_path, capsys):
-    files = write_corpus(tmp_path / "corpus", layout, "" if layout == "parquet" else ".gz")
+    files = write_corpus(tmp_path / "corpus", layout, ".gz")
     write_file(tmp_path / "corpus" / ".hidden", "no book")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "to").symlink_to(tmp_path / "corpus")
@@ -72,9 +66,7 @@ def test_every_layout_in_a_folder_and_named(layout, prepare, tmp_path, capsys):
         assert found == corpus_sentences()
         assert result["documents"] == len(CORPUS) + 1 and result["paragraphs"] == 2 * len(CORPUS) + 1
         assert result["rejected"] == {} and result["empty documents"] == 0
-    layout = {"csv": "table", "tsv": "table"}.get(layout, layout)
-    documents = len(CORPUS) + (layout in ("paragraphs", "books"))
-    assert f" as {layout}: {documents} documents" in capsys.readouterr().out
+    assert f" as {layout}\n" in capsys.readouterr().out
 
 
 def test_the_split_is_by_document_and_by_its_content_only(prepare, sentences, tmp_path):
@@ -113,31 +105,24 @@ ODD_JSON += '[1]\n{"text": "in \\ud83d the\\nthin \\ud83d\\ude00"}\n'
 
 
 def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path):
-    broken = wiki_text() + "stray line\n<doc id='9' title=\"Cut\">\nCut\n\nThe last words.\n"
     lines = b"good line\nbad \xff\xfe line\nanother good line\n\n \n\n\x07\n\nend\n"
-    table = b'id,text\n1,"Good, quoted."\n2,Bad, unquoted.\n\n3,\n4,"caf\xe9\nSecond line."\n'
-    contents = {"wiki": broken, "plain.txt": lines, "j": json_text() + ODD_JSON, "a.csv": table}
+    contents = {"plain.txt": lines, "j": json_text() + ODD_JSON}
     found, result = prepare(*(write_file(tmp_path / name, content) for name, content in contents.items()))
-    rest = ["The last words.", "", "good line", "another good line", "", "end", ""]
-    last = ["in the", "thin 😀", "", "Good, quoted.", ""]
-    assert found == [*corpus_sentences(), *rest, *corpus_sentences(), *last]
+    first, last = ["good line", "another good line", "", "end", ""], ["in the", "thin 😀", ""]
+    assert found == [*first, *corpus_sentences(), *last]
     with (tmp_path / "out" / "rejected.tsv").open(newline="") as file:
         rows = list(csv.reader(file, dialect="excel-tab"))[1:]
-    where, after = wiki_text().count("\n"), len(CORPUS)
+    after = len(CORPUS)
     expected = [
-        ("wiki", where + 1, "outside <doc> and </doc>"),
-        ("wiki", where + 2, "the file ends without"),
         ("plain.txt", 2, "invalid UTF-8: invalid start byte at byte 4"),
         ("j", after + 1, "'int' object has no attribute 'split'"),
         ("j", after + 2, "KeyError: 'text'"),
         ("j", after + 3, "Untermin"),
         ("j", after + 5, "list indices"),
-        ("a.csv", 3, "wrong number of cells"),
-        ("a.csv", 6, "invalid UTF-8: byte 0xe9"),
     ]
     for (path, line, reason, _), (name, number, named) in zip(rows, expected, strict=True):
         assert (Path(path).name, line) == (name, str(number)) and named in reason
-    assert (result["empty paragraphs"], result["empty documents"]) == (1, 7)
+    assert (result["empty paragraphs"], result["empty documents"]) == (1, 6)
 
 
 def test_empty_files_of_a_folder(prepare, tmp_path):
@@ -164,12 +149,6 @@ def test_what_is_refused(bpe, tmp_path, refused):
         words = (out, "--bpe", bpe, "--workers", 1, "--train", train, *flags)
         assert named in refused(prepare_text.main, *words)
         assert not list(tmp_path.glob("out*"))
-
-
-def test_a_table_without_a_header(prepare, tmp_path):
-    source = write_file(tmp_path / "a.tsv", "1\tIt is so.\n0\tIt is not.\n")
-    found, _ = prepare(source, flags=("--text-column", 2))
-    assert found == ["It is so.", "", "It is not.", ""]
 
 
 @pytest.mark.parametrize("limit", [1, 10])

@@ -6,7 +6,7 @@ from lib.data.documents import layouts_of
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support import builders
-from tests.support.builders import corpus_sentences, paragraphs_text, wiki_text, write_file
+from tests.support.builders import corpus_sentences, json_text, paragraphs_text, write_file
 
 
 def main(script, *arguments) -> None:
@@ -14,7 +14,7 @@ def main(script, *arguments) -> None:
 
 
 def test_trained_and_used(tmp_path):
-    source = write_file(tmp_path / "wiki.gz", wiki_text())
+    source = write_file(tmp_path / "wiki.gz", json_text())
     for name in ("a", "b"):
         main(train_bpe, tmp_path / name, source, "--vocabulary", 320)
     first, second = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("a", "b"))

@@ -222,15 +222,6 @@ def paragraphs_text() -> str:
     return "\n\n".join("\n".join(paragraphs) for paragraphs in CORPUS.values()) + "\n"
 
 
-def wiki_text() -> str:
-    return "".join(
-        f'<doc id="{i}" url="https://x?curid={i}" title="{title}">\n{title}\n\n'
-        + "\n".join(paragraphs)
-        + "\n\n</doc>\n"
-        for i, (title, paragraphs) in enumerate(CORPUS.items())
-    )
-
-
 def json_text() -> str:
     about = {"id": "1", "url": "https://x?curid=1"}
     return "".join(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lib.data.binarise import EncodedBlock, Rejection, blocks_of
 from lib.data.bpe import UNKNOWN_ID, TextEncoder
-from lib.data.documents import BOOKS, JSON, LONGEST, LOST, WIKIEXTRACTOR, WIKIPEDIA, Document
+from lib.data.documents import BOOKS, JSON, LONGEST, WIKIPEDIA, Document
 
 HASHED_BYTES = 1 << 19  # bytes of a document's beginning that determine its split
 COUNTED = ("documents", "paragraphs", "empty documents", "empty paragraphs", "unknown tokens")
@@ -33,21 +33,17 @@ def encode_documents(
     path: Path,
     documents: list[Document],
     encoder: TextEncoder,
-    layouts: dict[Path, str],
     max_tokens: int | None,
     column: str,
 ) -> EncodedBlock:
     """Returns the sentences of documents of a file; paragraphs longer than ``max_tokens`` become several of
     at most so many tokens, without ``</s>``. Raises UserError for a token that the dictionary lacks, unless
     those are allowed."""
-    block, of_layout = EncodedBlock(), f"documents as {layouts[path]}"
-    counts = Counter(dict.fromkeys((*COUNTED, of_layout), 0))
+    block, counts = EncodedBlock(), Counter(dict.fromkeys(COUNTED, 0))
     for document in documents:
         if document.fault:
-            reason = document.fault.removeprefix(LOST)
-            block.rejections.append(_rejection(*document.lines[0], reason))
-            if reason != document.fault:
-                continue
+            block.rejections.append(_rejection(*document.lines[0], document.fault))
+            continue
         paragraphs, place = paragraphs_of(document, block.rejections, counts, column)
         if not paragraphs:
             counts["empty documents"] += 1
@@ -64,7 +60,6 @@ def encode_documents(
         block.sentences.append([encoder.eos])
         block.places += [place] * (len(block.sentences) - before)
         counts["documents"] += 1
-        counts[of_layout] += 1
         counts["paragraphs"] += len(paragraphs)
     block.counts = dict(counts)
     return block
@@ -82,13 +77,11 @@ def paragraphs_of(
         except UnicodeDecodeError as error:
             reason = f"invalid UTF-8: {error.reason} at byte {error.start}"
             rejections.append(_rejection(number, content, reason))
-    wikipedia = document.layout == WIKIEXTRACTOR
+    wikipedia = False
     if document.layout == JSON:
         texts, wikipedia = _of_json(texts[0], column, rejections) if texts else ([], False)
     place = _place(texts)
-    if document.layout == WIKIEXTRACTOR:
-        texts = _without_title(texts)
-    elif document.layout == BOOKS:
+    if document.layout == BOOKS:
         texts = _joined(texts)
     paragraphs = []
     for number, text in texts:
@@ -147,16 +140,6 @@ def _of_json(line: Text, column: str, rejections: list[Rejection]) -> tuple[list
     if wikipedia and lines[0].strip() == str(document["title"]).strip():
         lines = lines[1:]
     return [(number, line) for line in lines], wikipedia
-
-
-def _without_title(lines: list[Text]) -> list[Text]:
-    """Returns the lines without that of <doc ...>, and without the title that it names."""
-    if not lines or not lines[0][1].startswith("<doc "):  # the rest of a long document
-        return lines
-    (_, head), *rest = lines
-    title = re.search(r'\btitle="(.*)">', head)
-    names = {title[1].strip(), html.unescape(title[1]).strip()} if title else set()
-    return rest[1:] if rest and rest[0][1].strip() in names else rest
 
 
 def _joined(lines: list[Text]) -> list[Text]:
