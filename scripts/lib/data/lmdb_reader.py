@@ -11,22 +11,15 @@ import gzip
 import io
 import pickle
 import re
-import struct
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGABRT, SIGBUS, SIGSEGV
-from subprocess import PIPE, Popen
 
 import numpy as np
-from lib.command_line import script
-from lib.files import ROOT
 
 from fs_plugins.files import naming_errors
 
 LMDB = (".lmdb", ".mdb")
-SIZES = struct.Struct("<QQ")  # sizes of a key and its value
 
 
 class Unread:
@@ -113,40 +106,21 @@ def lmdb_file(path: Path) -> Path:
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
     """Yields (key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0",
-    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. Raises ValueError if it is truncated
-    or damaged. LMDB maps the file into memory: a damaged one ends the process that reads it, a child."""
-    words = [sys.executable, "-m", __name__, path.absolute(), *["by number"] * by_number]
-    with Popen(words, cwd=ROOT / "scripts", stdout=PIPE, stderr=PIPE) as child:
-        try:
-            while len(sizes := child.stdout.read(SIZES.size)) == SIZES.size:
-                yield tuple(map(child.stdout.read, SIZES.unpack(sizes)))
-            if status := child.wait():
-                said = child.stderr.read().decode().strip().rpartition("\n")[2].removeprefix("error: ")
-                broken = -status in (SIGABRT, SIGBUS, SIGSEGV)
-                raise ValueError(
-                    f"{path}: damaged, download it again" if broken else said or f"{path}: {status}"
-                )
-        finally:
-            child.kill()
-
-
-@script
-def send() -> None:
-    """Writes what :func:`lmdb_items` yields to standard output, the sizes before."""
+    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. Raises ValueError if it is truncated,
+    or has more or fewer entries than it says; one that is damaged within may end the process by a signal."""
     import lmdb
 
-    path, options = Path(sys.argv[1]), {"readahead": False, "max_spare_txns": 1}
-    options |= {"subdir": False, "readonly": True, "lock": False}
+    options = {"readahead": False, "max_spare_txns": 1, "subdir": False, "readonly": True, "lock": False}
     with naming_errors(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
         there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
         if there < whole:
             raise ValueError(f"truncated, with {there:,} of at least {whole:,} bytes: download it again")
         items, left = transaction.cursor(), file.stat()["entries"]
-        if sys.argv[2:]:
+        if by_number:
             keys = sorted(items.iternext(values=False), key=lambda key: (len(key), key))
             items = ((key, transaction.get(key)) for key in keys)
-        for key, value in items:
-            sys.stdout.buffer.write(SIZES.pack(len(key), len(value)) + key + value)
+        for item in items:
+            yield item
             left -= 1
         if left:
             raise ValueError(f"damaged, {abs(left):,} entries more or fewer than it says: download it again")
