@@ -21,12 +21,11 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# lib/run/launch.py fills in @data (TASK-bin), @save and @flags: the head, the checkpoint to start from, its architecture and sizes, configs/finetune/, batch, devices, the user's own flags.
+# lib/run/launch.py fills in @data (TASK-bin), @save and @flags: the head, the checkpoint to start from, its architecture
+# and sizes, configs/finetune/, batch, devices, the user's own flags. Then evaluate.py scores checkpoint_best.pt.
 exec "$python" -m lib.finetuning.launch glue \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task glue --criterion sentence_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
     --best-checkpoint-metric score --maximize-best-checkpoint-metric \
-    --no-epoch-checkpoints --log-format json --log-interval 100 @flags \
-    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation \
-    then rm -f @dropped -- "$@"
+    --no-epoch-checkpoints --log-format json --log-interval 100 @flags -- "$@"

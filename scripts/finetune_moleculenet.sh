@@ -21,6 +21,4 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 exec "$python" -m lib.finetuning.launch moleculenet \
     fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
     --task molecule_property --criterion molecule_property \
-    --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags \
-    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save --split valid test @evaluation \
-    then rm -f @dropped -- "$@"
+    --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags -- "$@"

@@ -26,5 +26,4 @@ exec "$python" -m lib.finetuning.launch squad \
     --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
     --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \
     --no-epoch-checkpoints --save-interval-updates 1000 --keep-interval-updates 1 \
-    --log-format json --log-interval 50 @flags \
-    then python "$root/scripts/evaluate.py" @save/checkpoint_best.pt @data --output @save @evaluation -- "$@"
+    --log-format json --log-interval 50 @flags -- "$@"

@@ -1,24 +1,30 @@
-"""A training with --lr LR of lib.run.launch; also a program, so that it can be killed.
+"""A training with --lr LR of lib.run.launch, evaluated by EVALUATE; also a program, so that it can be killed.
 
-python -m tests.support.launched COMMAND... [then COMMAND...] -- SAVE LR
+python -m tests.support.launched PROGRAM WORD EVALUATE -- SAVE LR
 """
 
+import shlex
 import sys
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, script
-from lib.run.launch import Training, launch
+from lib.run import launch
 
 
-def resolve(words):
+def resolve(evaluated: bool, words) -> launch.Training:
     save, lr = words
     args = Namespace(save=Path(save), user=Flags(), print=False, gpus=0)
-    return Training(args, "data", Flags.of(f"--lr {lr} --log-interval 1"), ["--lr", lr], {"seed": 1})
+    flags, evaluation = Flags.of(f"--lr {lr} --log-interval 1"), ["--device", "cpu"] if evaluated else None
+    return launch.Training(args, "data", flags, evaluation, {"seed": 1})
 
 
 def main(words) -> int:
-    return script(launch)("script.sh", resolve, words)
+    *template, evaluate = words[: words.index("--")]
+    launch.EVALUATE = shlex.split(evaluate)
+    words = [*template, "@flags", *words[words.index("--") :]]
+    return script(launch.launch)("script.sh", partial(resolve, bool(evaluate)), words)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def resolve(name: str, words: list[str]) -> Training:
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
-    training.evaluation += ["--device", "cpu"] if "--cpu" in training.flags else []
+    training.evaluation = [*training.evaluation, *(["--device", "cpu"] if "--cpu" in training.flags else [])]
     training.finished = lambda: finished(args.save / RESULT)
     return training
 

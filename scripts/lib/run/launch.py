@@ -1,17 +1,16 @@
-"""Runs a training: the commands of a shell script, filled in with what was asked for, in a folder of its own.
+"""Runs a training: the command of a shell script, filled in with what was asked for, in a folder of its own.
 
-    python -m lib.run.pretraining text COMMAND... [then COMMAND...] -- ARGUMENT...
+    python -m lib.run.pretraining text fairseq-train @data ... --save-dir @save ... @flags -- ARGUMENT...
 
-and its like are called by the shell scripts that train. In the commands, @data, @save, @flags, @evaluation
-and @dropped stand for what the :class:`Training` has; fairseq-train gets each flag once, with the last value.
-A command after ``then`` runs if the one before succeeded. A training that its limit of time ended is not
-finished: the exit status is 75. The folder is locked until the last command ends, and their output is
-appended to SAVE/train.log. ``--print`` shows the commands instead.
+and its like are called by the shell scripts that train. @data, @save and @flags stand for what the
+:class:`Training` has; fairseq-train gets each flag once, with the last value. A fine-tuning that succeeded is
+evaluated. A training that its limit of time ended is not finished: the exit status is 75. The folder is
+locked until the last command ends, and their output is appended to SAVE/train.log. ``--print`` shows the
+commands instead.
 """
 
 import argparse
 import contextlib
-import itertools
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import MANIFEST, claim, read_json, sha256
+from lib.files import MANIFEST, ROOT, claim, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.supervise import supervise
 
@@ -35,6 +34,7 @@ UNFINISHED = 75  # exit status: to be called again
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 RESULTS = ("*.pt", "*.json")  # results of any training
 PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
+EVALUATE = ["python", str(ROOT / "scripts" / "evaluate.py")]
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
@@ -59,7 +59,9 @@ class Training:
     args: argparse.Namespace  # result of :func:`arguments`
     data: str  # DATA of fairseq-train
     flags: Flags  # flags of fairseq-train
-    evaluation: list[str] = field(default_factory=list)  # further words for the command that evaluates
+    evaluation: list[str] | None = (
+        None  # options of evaluate.py; None: a pre-training, which is not evaluated
+    )
     # settings that may not differ when the run is resumed, besides the flags
     settings: dict = field(default_factory=dict)
     # the dict.txt of the data, which is kept beside the checkpoints and may not differ either
@@ -69,29 +71,19 @@ class Training:
     finished: Callable[[], str] = str  # says what a result says, if there is one, else ""
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # message to the user before it starts
-    keep_best: bool = True  # checkpoint_best.pt stays in the end
+    keep_best: bool = True  # checkpoint_best.pt stays after an evaluation, checkpoint_last.pt goes
     # metrics that validations log, to choose the best checkpoint by; here a pre-training's
     metrics: tuple[str, ...] = ("loss", "ppl", "accuracy", "states", "divergence")
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
 
-    def fill(self, template: list[str]) -> list[str]:
-        """Returns a command, in which ``@NAME`` becomes what has that name, ``@NAME/FILE`` a file in that
-        folder."""
-        values = {"data": [self.data], "save": [str(self.args.save)], "evaluation": self.evaluation}
-        values["dropped"] = [str(self.args.save / name) for name in (LAST, BEST_FILE)[: 2 - self.keep_best]]
-        words = []
-        for word in template:
-            name, slash, file = word[1:].partition("/")
-            words += [value + slash + file for value in values[name]] if word.startswith("@") else [word]
-        return words
-
-    def fill_training(self, template: list[str]) -> tuple[list[str], Flags]:
+    def train_command(self, template: list[str]) -> tuple[list[str], Flags]:
         """Returns the command of fairseq-train, and its flags: those of the template and then, as ``@flags``,
         those that were resolved, whose values are not parsed. Raises UserError for a metric that no
         validation logs: fairseq would find out at the first."""
-        words = self.fill([word for word in template if word != "@flags"])
-        flags = Flags.of(words[2:]) | self.flags
+        values = {"@data": self.data, "@save": str(self.args.save)}
+        program, data, *words = (values.get(word, word) for word in template if word != "@flags")
+        flags = Flags.of(words) | self.flags
         if metric := self.args.user.value(BEST):
             if metric not in self.metrics:
                 raise UserError(f"{BEST} {metric}: choose one of {', '.join(self.metrics)}")
@@ -100,8 +92,14 @@ class Training:
                 flags.set(MAXIMIZE)
         if "--keep-last-epochs" in self.args.user:
             flags.pop_all(*{"--no-epoch-checkpoints", "--save-interval"} - self.args.user.keys())
-        command = [*words[:2], *flags.words()] if "@flags" in template else words
-        return command, flags
+        return [program, data, *flags.words()], flags
+
+    def commands(self, train: list[str]) -> list[list[str]]:
+        """Returns the commands to run one after the other."""
+        if self.evaluation is None:
+            return [train]
+        save = self.args.save
+        return [train, [*EVALUATE, str(save / BEST_FILE), self.data, "--output", str(save), *self.evaluation]]
 
     def all_settings(self, flags: Flags) -> dict:
         """Returns what may not differ when the run is resumed, the flags of fairseq-train among it."""
@@ -144,16 +142,14 @@ def arguments(
 
 
 def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
-    """Runs the commands in ``words``, filled in with what the arguments after ``--`` resolve to, for a user
+    """Runs the command in ``words``, filled in with what the arguments after ``--`` resolve to, for a user
     who called ``script``. Returns the exit status of the first command that failed, see ``supervise``, or 0.
     Raises UserError if it cannot be trained, or another run is at work in the folder or has been before."""
     template, given = words[: words.index("--")], words[words.index("--") + 1 :]
     training = resolve(given)
     choose_optimizer(training)
-    parts = itertools.groupby(template, lambda word: word == "then")
-    train, *others = [[*words] for then, words in parts if not then]
-    train, flags = training.fill_training(train)
-    commands = [train, *map(training.fill, others)]
+    train, flags = training.train_command(template)
+    commands = training.commands(train)
     if training.note:
         print(training.note)
     if training.args.print:
@@ -171,7 +167,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                     vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
                 inputs[DICT_FILE] = vocabulary.identity
             settings = training.all_settings(flags)
-            claim(save, settings, inputs, [script, *given], RESULTS, runs=commands[0])
+            claim(save, settings, inputs, [script, *given], RESULTS, runs=train)
             for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
                 path.unlink()
             if training.dictionary:
@@ -181,7 +177,7 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             return 0
         resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
         if ended := has_ended(save, flags) if resumed else "":
-            if not others:
+            if training.evaluation is None:
                 print(f"finished before: {ended}")
                 return 0
             commands = commands[1:]
@@ -194,8 +190,9 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
             if (read_json(save / ENDED) or {}).get("by") == TIME:
                 print(f"{TIME} {flags.value(TIME)} ended this call: rerun the same command to resume")
                 return UNFINISHED
-        if first and training.imported:
-            (save / IMPORTED).unlink(missing_ok=True)
+        if first and training.evaluation is not None:
+            for name in (IMPORTED, LAST, *(() if training.keep_best else (BEST_FILE,))):
+                (save / name).unlink(missing_ok=True)
         results = ("*_best.pt", "*_last.pt", "result.json")
         if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
             print(f"{save} has {', '.join(made)}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError, named_path
 from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions
-from lib.finetuning.moleculenet.results import write_results
+from lib.finetuning.moleculenet.results import SPLITS, write_results
 from lib.finetuning.moleculenet.source import KNOWN
 from lib.run.checkpoints import Pretrained, check_dictionary
 from lib.run.launch import BEST, LESS_IS_BETTER, MAXIMIZE, Training
@@ -70,7 +70,7 @@ class MoleculeNet(Benchmark):
             settings={"scratch": args.scratch},
             metrics=metrics,
             inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
-            evaluation=[] if "test" in about["sizes"] else ["--split", "valid"],
+            evaluation=["--split", *(split for split in SPLITS if split in about["sizes"])],
         )
         if args.task not in own:
             known = ", ".join(sorted(own))

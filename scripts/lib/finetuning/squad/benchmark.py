@@ -50,7 +50,7 @@ class Squad(Benchmark):
                 f"no question of {files[1]} can be learned: the answers are not in their contexts"
             )
         metrics = (*LOGGED.values(), "span_accuracy", "loss")
-        about = {"dictionary": files[0], "metrics": metrics, "inputs": {"data": files}}
+        about = {"dictionary": files[0], "metrics": metrics, "inputs": {"data": files}, "evaluation": []}
         return Training(args, str(data), flags, **about), trained_on
 
     def recipe(self, task: str) -> Flags:

@@ -27,42 +27,37 @@ from tests.support.full_disk import at_each_write
 
 @pytest.fixture
 def run(capfd):
-    """run(SAVE, COMMAND...) -> exit status, and both outputs."""
+    """run(SAVE, PROGRAM, WORD, flag..., evaluate=COMMAND) -> exit status, and both outputs."""
 
-    def call(save, *template, lr="1") -> tuple[int, str, str]:
+    def call(save, *template, lr="1", evaluate="") -> tuple[int, str, str]:
         capfd.readouterr()
-        status = launched.main([*template, "--", str(save), lr])
+        status = launched.main([*template, evaluate, "--", str(save), lr])
         return status, *capfd.readouterr()
 
     return call
 
 
-@pytest.fixture
-def script(tmp_path):
-    """script(CODE) -> the words of a command."""
-
-    def make(code: str, program="bash") -> list[str]:
-        path = tmp_path / f"script-{len(list(tmp_path.iterdir()))}"
-        path.write_text(code)
-        return [program, str(path)]
-
-    return make
-
-
-def test_commands_run_one_after_the_other_until_one_fails(script, run, tmp_path, monkeypatch):
+def test_a_training_and_its_evaluation_unless_one_fails(run, tmp_path, monkeypatch):
     save = tmp_path / "a b"
-    one = [*script("echo $1 $2; echo two >&2"), "@evaluation"]
-    said = f"--lr 1\ntwo\n{save}/a.pt three\n"
+    train = ["bash", str(write_file(tmp_path / "train", "echo $1 $2; echo two >&2"))]
+    evaluated = f"{save}/checkpoint_best.pt data --output {save} --device cpu\n"
+    said = f"--lr 1\ntwo\n{evaluated}"
     for end, status in (("exit 3", 3), ("kill -9 $$", 128 + 9)):
-        three = [*script(f"echo $1 three; {end}"), "@save/a.pt"]
-        done = run(save, *one, "then", *three, "then", "echo", "never")
-        assert done == (status, said, "")
+        evaluate = write_file(tmp_path / "evaluate", f'echo "$@"; {end}')
+        assert run(save, *train, evaluate=f"bash {evaluate}") == (status, said, "")
     assert (save / "train.log").read_text() == 2 * said
     manifest = json.loads((save / files.MANIFEST).read_text())
     assert manifest["command"] == ["script.sh", str(save), "1"]
-    assert manifest["runs"] == [*one[:2], "--lr", "1"] and manifest["settings"] == {"seed": 1, "--lr": "1"}
+    assert manifest["runs"] == [*train, "--lr", "1", "--log-interval", "1"]
+    assert manifest["settings"] == {"seed": 1, "--lr": "1"}
+    for name in ("last", "best"):
+        write_file(save / f"checkpoint_{name}.pt", "")
+    assert run(save, *train, evaluate="true")[0] == 0
+    assert [path.name for path in save.glob("*.pt")] == ["checkpoint_best.pt"]  # the last is of no more use
+    assert run(tmp_path / "fails", "false", "data", evaluate="echo never") == (1, "", "")
     monkeypatch.setenv("RANK", "1")  # of several processes, the first acts for all
-    assert run(tmp_path / "save", "echo", "trains", "then", "echo", "evaluates") == (0, "trains\n", "")
+    said = "trains --lr 1 --log-interval 1\n"
+    assert run(tmp_path / "save", "echo", "trains", evaluate="echo evaluates") == (0, said, "")
     assert not (tmp_path / "save").exists()
 
 
@@ -79,7 +74,7 @@ def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
     template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 --seed 2 @flags"
     flags = Flags({"--lr": ("3",), "--a": ("--lr", "--b=1")})
     training = launch.Training(Namespace(save=Path("s"), user=Flags()), "d", flags, free=("--lr",))
-    words, flags = training.fill_training(template.split(" "))
+    words, flags = training.train_command(template.split(" "))
     assert " ".join(words) == "fairseq-train d --save-dir s --seed 2 --lr 3 --a --lr --b=1"
     assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
 
@@ -97,7 +92,7 @@ def test_checkpoints_of_epochs_that_are_to_be_kept():
     ):
         user = Flags.of(asked)
         training = launch.Training(Namespace(save=Path("s"), user=user), "d", user)
-        assert training.fill_training(template.split())[1] == Flags.of(expected)
+        assert training.train_command(template.split())[1] == Flags.of(expected)
 
 
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
@@ -106,7 +101,7 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     def words(template, *user, metrics=launch.Training.metrics):
         args = Namespace(save=Path("s"), user=Flags.of(user))
         template = f"fairseq-train @data {template} @flags".split()
-        return launch.Training(args, "d", args.user, metrics=metrics).fill_training(template)[0][2:]
+        return launch.Training(args, "d", args.user, metrics=metrics).train_command(template)[0][2:]
 
     best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
     by_f1, of_squad = f"{best} f1 {maximize}", ("f1", "em", "loss")
@@ -123,14 +118,14 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
 
 
 def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
-    save, command = tmp_path / "save", ["test", "-n", "@evaluation"]
-    assert run(save, *command)[0] == 2  # fails at once
-    assert run(save, "echo", "data", "@evaluation", lr="2")[0] == 0
+    save, command = tmp_path / "save", ["echo", "data"]
+    assert run(save, "false", "data")[0] == 1  # fails at once
+    assert run(save, *command, lr="2")[0] == 0
     shutil.copy(save_checkpoint("exlm_base"), save / "checkpoint_last.pt")
     (save / "checkpoint_last.pt.17.tmp").touch()  # of a run that was killed
     status, _, error = run(save, *command)
     assert status == 2 and "--lr: there '2', asked '1'" in error
-    assert run(save, "echo", "data", "@evaluation", "--save-interval", "7", lr="2")[0] == 0
+    assert run(save, *command, "--save-interval", "7", lr="2")[0] == 0
     assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
 
 
@@ -160,15 +155,12 @@ def test_the_optimizer_is_the_devices_or_that_of_the_run(
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
-def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
+def test_a_killed_launcher_takes_its_command_with_it(run, tmp_path):
     """Which holds the folder until it has ended."""
-    slow_end = script("trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done")
-    words = [sys.executable, "-m", "tests.support.launched", "true", "then", *slow_end, "--", tmp_path, "1"]
-    first, log, deadline = (
-        subprocess.Popen([*map(str, words)]),
-        tmp_path / "train.log",
-        time.monotonic() + 600,
-    )
+    slow_end = "trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done"
+    words = ["bash", write_file(tmp_path / "slow", slow_end), "", "--", tmp_path, "1"]
+    first = subprocess.Popen([sys.executable, "-m", "tests.support.launched", *map(str, words)])
+    log, deadline = tmp_path / "train.log", time.monotonic() + 600
     while not (log.exists() and log.read_text()):
         assert time.monotonic() < deadline  # on a busy machine
         time.sleep(0.05)
@@ -176,7 +168,7 @@ def test_a_killed_launcher_takes_its_command_with_it(script, run, tmp_path):
     first.wait()
     with pytest.raises(BlockingIOError), (tmp_path / "lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert run(tmp_path, "true")[0] == 0  # waits for its end
+    assert run(tmp_path, "true", "data")[0] == 0  # waits for its end
 
 
 @pytest.mark.slow

@@ -196,7 +196,7 @@ def test_sentences_longer_than_a_sample(toy_inputs, tmp_path):
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     def made(*rest, data=toy_inputs / "text"):
         found = pages.resolve(TEXT, "exlm", "smoke", data, tmp_path / "save", *rest)
-        _, flags = found.fill_training(["fairseq-train", "@data", "@flags"])
+        _, flags = found.train_command(["fairseq-train", "@data", "@flags"])
         return found.all_settings(flags), found.inputs
 
     settings, inputs = made()
