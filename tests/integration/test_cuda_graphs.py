@@ -34,8 +34,6 @@ def test_a_result_is_overwritten_by_the_next_step(generations):
 @pytest.mark.parametrize(
     ("steps", "flags"),
     [
-        (1, []),
-        (2, VALIDATED),
         (8, ["--batch-size", 2]),
         (2, ["--checkpoint-activations", *VALIDATED]),
         (2, ["--bf16", "--clip-norm", 0.5, "--optimizer", "fused_adamw"]),

@@ -135,16 +135,3 @@ def test_two_workers_on_the_cpu_score_what_one_does(place, finetune):
     metrics = json.loads((place / "trained/result.json").read_text())["metrics"]
     for split, found in (("valid", one[0]), ("valid1", one[3])):
         assert 100 * metrics[split]["accuracy"] == pytest.approx(float(found), abs=1e-3)
-
-
-@pytest.mark.slow
-def test_stopped_in_mid_epoch_it_gives_the_same_predictions(place, finetune, stopped):
-    flags = (*LEARN[:4], "--max-epoch", "2", "--save-interval-updates", "3", "--num-workers", "1")
-    finetune("SST-2", "uninterrupted", *flags)
-    with stopped(8):
-        finetune("SST-2", "stopped", *flags)
-    kept = commands.load_checkpoint(place / "stopped/checkpoint_last.pt")["extra_state"]["train_iterator"]
-    assert (kept["epoch"], kept["iterations_in_epoch"]) == (1, 6)
-    finetune("SST-2", "stopped", *flags)
-    texts = [(place / name / "predictions/valid.tsv").read_text() for name in ("uninterrupted", "stopped")]
-    assert texts[0] == texts[1]  # logits to every digit

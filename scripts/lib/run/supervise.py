@@ -46,16 +46,14 @@ def supervise(
             start_new_session=True,
             preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if LINUX else None,
         )
-        unwritten = b""
 
         def write_chunk(chunk: bytes) -> None:
-            nonlocal unwritten
             if show:
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
-            unwritten += chunk if file else b""
-            with contextlib.suppress(OSError):  # the disk may be full for a moment
-                unwritten = unwritten and unwritten[file.write(unwritten) :]
+            with contextlib.suppress(OSError):  # a full disk costs lines of the log, and no training
+                if file:
+                    file.write(chunk)
 
         output = selectors.DefaultSelector()
         output.register(child.stdout, selectors.EVENT_READ)
@@ -71,8 +69,6 @@ def supervise(
             output.close()
             _end(child)
             write_chunk(child.stdout.read())
-        while unwritten:
-            unwritten = unwritten[file.write(unwritten) :]
     status = child.wait()
     return status if status >= 0 else 128 - status
 

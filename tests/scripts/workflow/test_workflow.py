@@ -1,4 +1,4 @@
-"""The workflow's targets: what they would run, jobs that fail, and a comparison to its report."""
+"""The workflow's targets: what they would run, data that are missing, and a comparison to its report."""
 
 import json
 
@@ -7,7 +7,6 @@ from lib.workflow.plan import MEASURES
 
 from tests.scripts.workflow.engine import call, complete, fail
 from tests.support import builders
-from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 
@@ -46,11 +45,7 @@ def test_the_commands_of_the_study(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_job_stops_no_other(tmp_path):
-    for name in ("dict.txt", "train.bin", "valid.bin"):
-        write_file(tmp_path / "data" / name, "")
-    fail(tmp_path, "table12", "--config", "output=out", "size=small", "data=data", "gpus=0")
-    assert len([*tmp_path.glob("out/study/*/*/*/train.log")]) == 2
+def test_data_that_are_missing_are_told_before_any_job(tmp_path):
     shown = fail(tmp_path, "table12", "--config", "output=out", "size=small", "data=nowhere", "gpus=0")
     assert "nowhere/dict.txt" in shown and "rule pretrain" not in shown
 

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -118,18 +117,15 @@ def test_nothing_is_left_of_an_input_that_is_rejected(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_stopped_while_workers_are_at_work_and_repeated(how, sources, whole, tmp_path):
+def test_stopped_while_workers_are_at_work_and_repeated(sources, whole, tmp_path):
     output, log = tmp_path / "out", tmp_path / "log"
     words = (sys.executable, "-m", "tests.support.word_corpus", output, "2", log, *sources)
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
         while not (tmp_path / "out.partial" / "draft" / "0").exists():
             assert run.poll() is None
             time.sleep(0.05)
-        run.send_signal(how)
-        _, said = run.communicate(timeout=60)  # when the workers have ended
-    if how == signal.SIGTERM:
-        assert run.returncode == 130 and said.endswith("interrupted: rerun the same command\n")
+        run.kill()
+        run.communicate(timeout=60)  # when the workers have ended
     assert not output.exists()
     log.unlink()
     (tmp_path / "out.partial" / "train.bin.17.tmp").touch()

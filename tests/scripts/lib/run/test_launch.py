@@ -16,13 +16,11 @@ from lib import files
 from lib.command_line import Flags, UserError
 from lib.files import ROOT
 from lib.run import launch
-from lib.run.supervise import supervise
 
 from fs_plugins.files import write_json
 from fs_plugins.finetuning.moleculenet.metrics import METRICS, SCALED
 from tests.support import launched, pages
 from tests.support.builders import write_file
-from tests.support.full_disk import at_each_write
 
 
 @pytest.fixture
@@ -59,14 +57,6 @@ def test_a_training_and_its_evaluation_unless_one_fails(run, tmp_path, monkeypat
     said = "trains --lr 1 --log-interval 1\n"
     assert run(tmp_path / "save", "echo", "trains", evaluate="echo evaluates") == (0, said, "")
     assert not (tmp_path / "save").exists()
-
-
-def test_a_log_on_a_disk_that_is_full_for_a_moment(tmp_path):
-    command = ["bash", "-c", "for i in {1..9}; do echo line $i; sleep 0.02; done; exit 3"]
-    whole = "".join(f"line {i}\n" for i in range(1, 10))
-    runs = at_each_write(tmp_path, lambda at: supervise(command, tmp_path / f"{at}.log"))
-    for at, error in itertools.islice(runs, 3):
-        assert error is None and (tmp_path / f"{at}.log").read_text() == whole
 
 
 def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
