@@ -188,7 +188,7 @@ def main(argv: list[str] | None = None) -> None:
         remarks = remarks_of(output) if args.what == "embed" else output
         why = f"see the remarks in {remarks} (--overwrite replaces it)"
         raise UserError(f"none of {unread:,} molecules could be read: {why}")
-    said = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
-    print(f"{output}: {counts.total():,} molecules{said}")
+    failed = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
+    print(f"{output}: {counts.total():,} molecules{failed}")
     if args.what == "predict" and (scores := tested(args.model)):
         print(scores)

@@ -52,7 +52,7 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
             trained |= set(_sentences(task, kept)) if split == "train" else set()
             tokens = 0
             for i, column in enumerate(task.sentences):
-                encoded = encoder.encode(list(kept[column]), list(map(rows.place, kept.index)))
+                encoded = encoder.encode(list(kept[column]), list(map(rows.where, kept.index)))
                 sentences = ([*ids, encoder.eos] for ids in encoded)
                 write_dataset(target / f"input{i}" / split, sentences, encoder.size)
                 tokens += sum(map(len, encoded))
@@ -84,7 +84,7 @@ def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained:
     for column in task.sentences:
         if (empty := kept[column] == "").mean() > 0.5:
             shown = f"{column} is empty, as in {empty.sum():,} of {len(kept):,} rows"
-            raise UserError(f"{rows.place(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
+            raise UserError(f"{rows.where(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
     remarks = []
     if task.label in kept:
         labels = kept[task.label].astype("float32") if task.regression else kept[task.label]

@@ -182,8 +182,8 @@ def repeated_molecules(splits: Splits) -> list[str]:
             {"train", "test"} <= {*splits} for splits in copies[1].agg(list)
         ),
     }
-    said = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
-    return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{said}"]
+    details = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
+    return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{details}"]
 
 
 def split_molecules(molecules: list[Molecule], args: argparse.Namespace, seed: int) -> tuple[Splits, bool]:

@@ -55,11 +55,11 @@ class SmilesEncoder:
             except ValueError as error:
                 fault = fault or f"invalid SMILES: {error}"
             if fault:
-                block.rejections.append(Rejection(record.place, fault, text))
+                block.rejections.append(Rejection(record.line, fault, text))
                 continue
             block.sentences.append(tokens if self.ids is None else [self.ids[token] for token in tokens])
             digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
-            block.places.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
+            block.hashes.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
         return block
 
 

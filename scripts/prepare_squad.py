@@ -24,8 +24,8 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     """Returns the split in ids of the dictionary. Raises UserError for a token missing from it, naming the
     question or context."""
     texts = [question.text.strip() for question in squad.questions]
-    places = [f"the context {context[:40]!r}" for context in squad.contexts]
-    contexts = encoder.encode_with_offsets(squad.contexts, places)
+    sources = [f"the context {context[:40]!r}" for context in squad.contexts]
+    contexts = encoder.encode_with_offsets(squad.contexts, sources)
     questions = encoder.encode_with_offsets(texts, [f"question {q.id}" for q in squad.questions])
     return TokenizedSquad(
         squad,

@@ -18,7 +18,7 @@ binarise.BLOCK_ITEMS = 3
 
 
 class Line(NamedTuple):
-    place: int
+    line: int
     content: bytes
     size: int = 1
 
@@ -39,13 +39,13 @@ class WordEncoder:
             with self.log.open("a") as log:
                 log.write(f"{path.name}\n")
         block = EncodedBlock()
-        for place, line, _ in lines:
+        for number, line, _ in lines:
             text = line.decode()
             if "!" in text:
-                block.rejections.append(Rejection(str(place), "a '!': " + text[:1], text))
+                block.rejections.append(Rejection(str(number), "a '!': " + text[:1], text))
                 continue
             block.sentences.append([*text.split(), "</s>"])
-            block.places.append(0.25 if "v" in text else 0.75)
+            block.hashes.append(0.25 if "v" in text else 0.75)
         return block
 
 

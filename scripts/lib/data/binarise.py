@@ -42,7 +42,7 @@ BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
 class Rejection(NamedTuple):
     """A piece of input that is left out; a row of rejected.tsv."""
 
-    place: str  # line number from 1, or key: where to find it in its file
+    line: str  # number from 1, or key, in its file
     reason: str
     content: str
 
@@ -54,9 +54,9 @@ class EncodedBlock:
     # lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in ``</s>``, as from
     # fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
     sentences: list[Sequence] = field(default_factory=list)
-    # of each sentence, in [0, 1), by its content: those below the share for validation are for that.
-    # Sentences that belong together have one place.
-    places: list[float] = field(default_factory=list)
+    # a hash of each sentence's content, in [0, 1): those below the share for validation are for that.
+    # Sentences that belong together have one hash.
+    hashes: list[float] = field(default_factory=list)
     # rows left out, with the reason, in the order of the input
     rejections: list[Rejection] = field(default_factory=list)
     # anything else worth adding up over all blocks and reporting, by name
@@ -120,8 +120,8 @@ def binarise(
         train, valid: files, each once.
         read, encode: are pickled for the workers; items are always the same ones in the same order.
         corpus: what it is of, to be recorded: "text" or "smiles".
-        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``places``; at least
-            the sentences of one place are.
+        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``hashes``; at least
+            the sentences of one hash are.
         workers: processes; 1 works in this one.
         build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
@@ -131,14 +131,14 @@ def binarise(
         fairseq's four) and what the encoder counted.
     """
     rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
-    validated, repeated = set(), set()  # places of --valid, and those of them that train has, too
+    validated, repeated = set(), set()  # hashes of --valid, and those of them that train has, too
     files = {"valid": valid, "train": train}  # valid first: whether it is empty is soon known
     drafts = {path: folder / "draft" / str(number) for number, path in enumerate([*valid, *train])}
     (folder / "draft").mkdir(exist_ok=True)
     for split in ("valid", "train") if valid else ("train",):
         own = {path: drafts[path] for path in files[split]}
         _encode({path: draft for path, draft in own.items() if not draft.exists()}, read, encode, workers)
-        if not any(block.places for block in _saved_in(*own.values())):
+        if not any(block.hashes for block in _saved_in(*own.values())):
             _refuse_empty(split, folder, own.values())
     with atomic(folder / "rejected.tsv") as table:
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
@@ -148,11 +148,11 @@ def binarise(
                 rows.writerows((source, *map(plain_cell, row)) for row in block.rejections)
                 rejected.update(reason_of(row.reason) for row in block.rejections)
                 counts.update(block.counts)
-                least = min([least, *block.places])
+                least = min([least, *block.hashes])
                 if source in valid:
-                    validated.update(block.places)
+                    validated.update(block.hashes)
                 else:
-                    repeated.update(validated.intersection(block.places))
+                    repeated.update(validated.intersection(block.hashes))
                 if build_dictionary:
                     symbols.update(chain.from_iterable(block.sentences))
     if build_dictionary:
@@ -180,11 +180,11 @@ def binarise(
 
 
 def _chosen(split: str, drafts: list[Path], share: tuple[float, float] | None) -> Iterator[Sequence]:
-    """Yields the sentences of a split: all of the drafts, or by ``share``: those whose place is less, or the
+    """Yields the sentences of a split: all of the drafts, or by ``share``: those whose hash is less, or the
     least of all, are for validation."""
     for block in _saved_in(*drafts):
-        for sentence, place in zip(block.sentences, block.places, strict=True):
-            if share is None or (place < share[0] or place == share[1]) == (split == "valid"):
+        for sentence, value in zip(block.sentences, block.hashes, strict=True):
+            if share is None or (value < share[0] or value == share[1]) == (split == "valid"):
                 yield sentence
 
 
@@ -194,7 +194,7 @@ def _refuse_empty(split: str, folder: Path, drafts: Iterable[Path]) -> None:
     shutil.rmtree(folder / "draft")
     reasons = Counter(reason_of(row.reason) for row in rejections).most_common()
     why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
-    shown = "".join(f"\n  {row.content[:60]!r} ({row.place})" for row in rejections[:3])
+    shown = "".join(f"\n  {row.content[:60]!r} ({row.line})" for row in rejections[:3])
     raise UserError(
         f"nothing is left for {split}: give more input, or --valid, as copies of one molecule or document "
         "are not split; SMILES come first in a line, or in a column of a .csv. "

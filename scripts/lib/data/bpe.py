@@ -50,14 +50,14 @@ class TextEncoder:
         self.__dict__ = state
         self.tokenizer.encode_special_tokens = True  # a tokenizer forgets it on its way to a worker
 
-    def encode(self, texts: Sequence[str], places: Sequence[str]) -> list[np.ndarray]:
+    def encode(self, texts: Sequence[str], sources: Sequence[str]) -> list[np.ndarray]:
         """Returns [T] int64 for each text: ids of the dictionary, without ``<s>`` and ``</s>``. Raises
-        UserError, naming the text's place, for a token that the dictionary lacks, unless that is allowed."""
+        UserError, naming the text's source, for a token that the dictionary lacks, unless that is allowed."""
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [self._known(encodings[i].ids, text, places[i]) for i, text in enumerate(texts)]
+        return [self._known(encodings[i].ids, text, sources[i]) for i, text in enumerate(texts)]
 
     def encode_with_offsets(
-        self, texts: Sequence[str], places: Sequence[str]
+        self, texts: Sequence[str], sources: Sequence[str]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Returns what :meth:`encode` does, and [T, 2] int32 begin and end of each token, in characters.
 
@@ -68,17 +68,17 @@ class TextEncoder:
         encodings = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
         for i, (text, e) in enumerate(zip(texts, encodings, strict=True)):
             spans = [_trimmed(text, *span, token) for span, token in zip(e.offsets, e.tokens, strict=True)]
-            results.append((self._known(e.ids, text, places[i]), np.array(spans, np.int32).reshape(-1, 2)))
+            results.append((self._known(e.ids, text, sources[i]), np.array(spans, np.int32).reshape(-1, 2)))
         return results
 
-    def _known(self, bpe_ids: list[int], text: str, place: str) -> np.ndarray:
+    def _known(self, bpe_ids: list[int], text: str, source: str) -> np.ndarray:
         ids = self._ids[np.asarray(bpe_ids, np.int64)]
         unknown = ids < 0
         if unknown.any() and not self.allow_unknown:
             token = self.symbols[bpe_ids[int(np.argmax(unknown))]]
             text = text if len(text) <= 60 else text[:60] + "..."
             raise UserError(
-                f"{place}: {self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
+                f"{source}: {self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
                 "dictionary of the pre-training and the BPE that it was made with; or --allow-unknown"
             )
         ids[unknown] = UNKNOWN_ID

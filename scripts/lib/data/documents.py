@@ -50,8 +50,8 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
     their names, or how they begin; that of other text is ``plain``. Raises IsADirectoryError for a folder
     without files, and UserError for a file that is not text in UTF-8, or in another layout."""
     layouts = {}
-    for place in given:
-        files = (_files_in(place) if place.is_dir() else []) or [place]  # an empty folder is no file
+    for source in given:
+        files = (_files_in(source) if source.is_dir() else []) or [source]  # an empty folder is no file
         layouts |= {path: SUFFIXES.get(suffix_of(path)) or _layout_of(path, plain) for path in files}
     for path in (path for path, layout in layouts.items() if layout == JSON):
         with opened(path) as file:
@@ -74,10 +74,10 @@ def _layout_of(path: Path, plain: str) -> str:
     return JSON if start.startswith(b"{") else plain
 
 
-def _files_in(place: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     """Returns the files in a folder and those below it, sorted; links are followed."""
-    names = glob("**", root_dir=place, recursive=True)  # none that are hidden
-    return sorted(place / name for name in names if not _LOGS.search(name) and (place / name).is_file())
+    names = glob("**", root_dir=folder, recursive=True)  # none that are hidden
+    return sorted(folder / name for name in names if not _LOGS.search(name) and (folder / name).is_file())
 
 
 def documents_of(path: Path, layouts: dict[Path, str], column: str = COLUMN) -> Iterator[Document]:

@@ -29,7 +29,7 @@ TEXT_FORMATS = (*LINES, *NAMED_LINES, *TABLES)
 class Record(NamedTuple):
     """A molecule of a file."""
 
-    place: str  # line number from 1, or key: where to find it in its file
+    line: str  # number from 1, or key, in its file
     content: bytes  # the SMILES as in the file; the value of an LMDB file
     fault: str = ""  # why the reader could not get the content; such a record is to be rejected
     cells: Sequence[str] = ()  # cells of its row, or the SMILES and the name of its line

@@ -44,21 +44,21 @@ def encode_documents(
         if document.fault:
             block.rejections.append(_rejection(*document.lines[0], document.fault))
             continue
-        paragraphs, place = paragraphs_of(document, block.rejections, counts, column)
+        paragraphs, content_hash = paragraphs_of(document, block.rejections, counts, column)
         if not paragraphs:
             counts["empty documents"] += 1
             continue
         before = len(block.sentences)
         # all at once would take a hundred times their size in memory
         for group in blocks_of(paragraphs, lambda paragraph: len(paragraph[1]), LONGEST):
-            places = [f"{path}, line {number}" for number, _ in group]
-            for ids in encoder.encode([text for _, text in group], places):
+            sources = [f"{path}, line {number}" for number, _ in group]
+            for ids in encoder.encode([text for _, text in group], sources):
                 counts["unknown tokens"] += int((ids == UNKNOWN_ID).sum())
                 size = max(len(ids), 1)
                 starts = range(0, size, max_tokens or size)
                 block.sentences += ([*ids[i : i + starts.step].tolist(), encoder.eos] for i in starts)
         block.sentences.append([encoder.eos])
-        block.places += [place] * (len(block.sentences) - before)
+        block.hashes += [content_hash] * (len(block.sentences) - before)
         counts["documents"] += 1
         counts["paragraphs"] += len(paragraphs)
     block.counts = dict(counts)
@@ -68,8 +68,8 @@ def encode_documents(
 def paragraphs_of(
     document: Document, rejections: list[Rejection], counts: Counter, column: str
 ) -> tuple[list[Text], float]:
-    """Returns (line number, clean text) of each paragraph; and the document's place in [0, 1), by its content
-    alone: it gets the same split wherever it is. Unreadable lines are rejected, empty ones counted."""
+    """Returns (line number, clean text) of each paragraph; and a hash of the document's content in [0, 1),
+    by which it gets the same split wherever it is. Unreadable lines are rejected, empty ones counted."""
     texts: list[Text] = []
     for number, content in document.lines:
         try:
@@ -80,7 +80,7 @@ def paragraphs_of(
     wikipedia = False
     if document.layout == JSON:
         texts, wikipedia = _of_json(texts[0], column, rejections) if texts else ([], False)
-    place = _place(texts)
+    content_hash = _hash(texts)
     if document.layout == BOOKS:
         texts = _joined(texts)
     paragraphs = []
@@ -92,10 +92,10 @@ def paragraphs_of(
         cleaned = clean(text)
         counts["empty paragraphs"] += not cleaned and bool(text.strip())  # not the lines between them
         paragraphs += [(number, piece) for piece in _pieces(cleaned)]
-    return paragraphs, place
+    return paragraphs, content_hash
 
 
-def _place(texts: list[Text]) -> float:
+def _hash(texts: list[Text]) -> float:
     digest, size = hashlib.sha256(), 0
     for _, text in texts:
         digest.update(text.encode(errors="surrogatepass") + b"\n")

@@ -172,8 +172,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)
-        if said := training.finished():
-            print(said)
+        if result := training.finished():
+            print(result)
             return 0
         resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
         if ended := has_ended(save, flags) if resumed else "":

@@ -149,12 +149,12 @@ def run_named(settings: Namespace, name: str) -> Run:
     return next(run for target in settings.targets.values() for run in target.runs if run.name == name)
 
 
-def trials(settings: Namespace, place: str) -> list[Path]:
-    """Returns the results that choose OUTPUT/PLACE/best.json: of the first seed, with each learning rate of a
-    run or each point of a task's grid."""
-    folder, name = Path(settings.output, place), Path(place).name
-    if not place.startswith(STUDY):
-        seed = seeds(settings, Path(place).parts[0])[0]
+def trials(settings: Namespace, subfolder: str) -> list[Path]:
+    """Returns the results that choose SUBFOLDER/best.json: of the first seed, with each learning rate of
+    a run or each point of a task's grid."""
+    folder, name = Path(settings.output, subfolder), Path(subfolder).name
+    if not subfolder.startswith(STUDY):
+        seed = seeds(settings, Path(subfolder).parts[0])[0]
         return [folder / point.key / f"seed-{seed}/result.json" for point in points(settings, name)]
     run = run_named(settings, name)
     joint = any("joint" in settings.targets[target].measures for target in run.targets)
@@ -183,12 +183,12 @@ def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
     return {name: folder / runs[name].folder / "checkpoint_last.pt" for name in reversed(runs)}
 
 
-def checkpoint_of(settings: Namespace, place: str) -> Path:
-    """Returns the checkpoint from which the fine-tunings in OUTPUT/PLACE/TASK start; of an untrained model
-    the one whose sizes it has."""
-    group, name, *_ = Path(place).parts
+def checkpoint_of(settings: Namespace, subfolder: str) -> Path:
+    """Returns the checkpoint from which the fine-tunings in SUBFOLDER/TASK start; of an untrained model the
+    one whose sizes it has."""
+    group, name, *_ = Path(subfolder).parts
     if group == STUDY:
-        return Path(settings.output, place).parent / "checkpoint_last.pt"
+        return Path(settings.output, subfolder).parent / "checkpoint_last.pt"
     models = models_of(settings, settings.targets[group])
     return models.get(name, next(iter(models.values())))
 
@@ -225,36 +225,38 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     return [*words, *(["--lr", run.lr] if run.lr not in ("default", "best") else []), *run.flags]
 
 
-def finetune_inputs(settings: Namespace, place: str, task: str, point: str) -> dict[str, Path]:
+def finetune_inputs(settings: Namespace, subfolder: str, task: str, point: str) -> dict[str, Path]:
     """Returns what has to be finished before: the pre-training, and the choice of the best point."""
-    inputs = {"best": Path(settings.output, place, task, "best.flags")} if point == "best" else {}
-    given = settings.models and not place.startswith(STUDY)
-    if given or Path(place).name in benchmark_of(settings, task).baselines:
+    inputs = {"best": Path(settings.output, subfolder, task, "best.flags")} if point == "best" else {}
+    given = settings.models and not subfolder.startswith(STUDY)
+    if given or Path(subfolder).name in benchmark_of(settings, task).baselines:
         return inputs
-    return {**inputs, "train": checkpoint_of(settings, place).with_name("train.json")}
+    return {**inputs, "train": checkpoint_of(settings, subfolder).with_name("train.json")}
 
 
-def finetune_gpus(settings: Namespace, place: str, task: str) -> int:
+def finetune_gpus(settings: Namespace, subfolder: str, task: str) -> int:
     """Returns the GPUs of a fine-tuning; a baseline has none."""
     benchmark = benchmark_of(settings, task)
-    if Path(place).name in benchmark.baselines:
+    if Path(subfolder).name in benchmark.baselines:
         return 0
     return settings.gpus if benchmark.several_gpus else min(settings.gpus, 1)
 
 
-def finetune_command(settings: Namespace, scripts: str, place: str, task: str, point: str, seed: str) -> list:
-    """Returns the command of a fine-tuning or a baseline in OUTPUT/PLACE/TASK/POINT/seed-SEED, but for the
-    best point's flags."""
-    name, save = Path(place).name, str(Path(settings.output, place, task, point, f"seed-{seed}"))
-    benchmark, gpus = benchmark_of(settings, task), finetune_gpus(settings, place, task)
+def finetune_command(
+    settings: Namespace, scripts: str, subfolder: str, task: str, point: str, seed: str
+) -> list:
+    """Returns the command of a fine-tuning or a baseline in SUBFOLDER/TASK/POINT/seed-SEED, but for the best
+    point's flags."""
+    name, save = Path(subfolder).name, str(Path(settings.output, subfolder, task, point, f"seed-{seed}"))
+    benchmark, gpus = benchmark_of(settings, task), finetune_gpus(settings, subfolder, task)
     data = benchmark.data(settings)[task]
     if name in benchmark.baselines:
         return ["python", f"{scripts}/{benchmark.baselines[name]}", data, save, "--seed", seed]
     words = [f"{scripts}/finetune_{benchmark.name}.sh", *([task] if benchmark.argument else [])]
-    words += [str(checkpoint_of(settings, place)), data, save, *benchmark.options(settings, name, task)]
+    words += [str(checkpoint_of(settings, subfolder)), data, save, *benchmark.options(settings, name, task)]
     tried = points(settings, task, point)
     if settings.max_epoch and not tried:
         words += ["--max-epoch", str(settings.max_epoch)]
     words += next((one.flags.words() for one in tried if point in ("table6", one.key)), [])
     words += ["--seed", seed, *(["--gpus", str(gpus)] if gpus else ["--cpu"])]
-    return ["bash", *words, *([] if place.startswith(STUDY) else shlex.split(settings.finetune_flags))]
+    return ["bash", *words, *([] if subfolder.startswith(STUDY) else shlex.split(settings.finetune_flags))]

@@ -24,8 +24,8 @@ class Rows:
     table: pd.DataFrame
     skipped: list[int]  # lines that were left out
 
-    def place(self, line: int) -> str:
-        """Returns the place of a row, for messages."""
+    def where(self, line: int) -> str:
+        """Returns file and line of a row, for messages."""
         path, more = self.files[0], " and on" if len(self.files) > 1 else ""
         return f"{path}{more}, {'row' if path.suffix == PARQUET else 'line'} {line}"
 
@@ -60,7 +60,7 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
             known = f"{SCORES[0]:g} to {SCORES[1]:g}"
         if wrong.any():
             line = wrong.idxmax()
-            raise UserError(f"{rows.place(line)}: label {str(labels[line])!r}, but {task.name} has {known}")
+            raise UserError(f"{rows.where(line)}: label {str(labels[line])!r}, but {task.name} has {known}")
     return rows
 
 

@@ -34,7 +34,7 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
             or "valid" that has neither, and a training set without an answer in its context.
     """
     squad, unlabelled, seen = Squad(), [], {}
-    for path in chain.from_iterable(_files(place, split) for place in paths):
+    for path in chain.from_iterable(_files(path, split) for path in paths):
         with naming_errors(path):
             for context, entries in _paragraphs(path):
                 squad.contexts.append(context)

@@ -74,7 +74,7 @@ class Stops(WordEncoder):
         self.name = name
 
     def __call__(self, path, lines):
-        if path.name == self.name and lines[0].place > 1:
+        if path.name == self.name and lines[0].line > 1:
             raise KeyboardInterrupt
         return super().__call__(path, lines)
 

@@ -17,7 +17,7 @@ def test_lines(suffix, encoding, tmp_path):
     form = TableFormat(encoding=None if encoding == "utf-8-sig" else encoding)
     first = ["CCO my name"] if suffix == ".txt" else ["CCO", "my name"]
     records = list(records_in(path, form))
-    assert [r.place for r in records] == ["1", "2", "3"] and list(records[0].cells) == first
+    assert [r.line for r in records] == ["1", "2", "3"] and list(records[0].cells) == first
     assert [r.content.decode() for r in records] == [first[0], "", "C\u00fc"]
     assert len(header_of(path, form)) == len(first)
 
@@ -27,7 +27,7 @@ def test_headers_of_files_of_lines(tmp_path):
     table = write_file(tmp_path / "a.txt", "chembl_id\tmol\tkey\nCHEMBL1\tCCO\tA B\n")  # as ChEMBL's chemreps
     column = write_file(tmp_path / "b.txt", "smiles\nCCO\n")
     for path, form in ((smi, FORM), (table, TableFormat("mol")), (column, FORM)):
-        assert [(r.place, r.content, r.fault) for r in records_in(path, form)] == [("2", b"CCO", "")]
+        assert [(r.line, r.content, r.fault) for r in records_in(path, form)] == [("2", b"CCO", "")]
     assert header_of(table, TableFormat("mol")) == ["chembl_id", "mol", "key"]
     for suffix in (".smi", ".txt"):  # of old Macs
         path = write_file(tmp_path / f"mac{suffix}", "CCO\rCCN\rC\r")
