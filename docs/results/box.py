@@ -53,11 +53,11 @@ def main() -> None:
             lead = ClusteredMean([*(reference - bits)], [*counts]).result()
             value = bits.sum() / counts.sum()
             rows.append([name, "joint", p, passes, lead.sentences, value, lead.mean, lead.standard_error])
-        scores = embedding_scores(Path(path), smiles, args.work / f"{name}.npy")
-        reference = first.setdefault("ridge", scores)
-        lead, n = scores - reference, len(descriptors(smiles))
-        error = lead.std(ddof=1) / np.sqrt(len(lead))
-        rows.append([name, "ridge R2", "", "", n, scores.mean(), lead.mean(), error])
+        embedded = embedding_scores(Path(path), smiles, args.work / f"{name}.npy")
+        for measure, scores in zip(("ridge R2", "ridge R2 beyond counts"), embedded, strict=True):
+            lead, n = scores - first.setdefault(measure, scores), len(descriptors(smiles))
+            error = lead.std(ddof=1) / np.sqrt(len(lead))
+            rows.append([name, measure, "", "", n, scores.mean(), lead.mean(), error])
     with open(Path(__file__).with_name("box.csv"), "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

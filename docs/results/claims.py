@@ -23,12 +23,15 @@ from pathlib import Path
 
 import numpy as np
 
+from fs_plugins.data.smiles_tokens import tokenize
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMON = ["--max-tokens", 2048, "--embedding-init-std", 0.1, "--dropout", 0.1, "--attention-dropout", 0.1]
 COMMON += ["--cpu", "--log-interval", 100, "--validate-interval-updates", 1000]
 UNTRAINED = ["--lr", 1e-12, "--updates", 1]
 CELLS = [(1, 0.15), (2, 0.387), (4, 0.622), (1, 0.622), (2, 0.622), (1, None), (4, None)]
 PROPERTIES = ("logP", "QED", "TPSA")
+TRAIN = 5_000  # molecules that regressions are fitted to
 DESCRIPTORS = [
     "MolLogP",
     "TPSA",
@@ -51,7 +54,19 @@ DESCRIPTORS = [
     "Chi1v",
     "Kappa2",
 ]
-CORRUPTION = ["k", "p", "seed", "updates", "rate", "valid_bits", "r2", *DESCRIPTORS, "seconds", "commit"]
+CORRUPTION = [
+    "k",
+    "p",
+    "seed",
+    "updates",
+    "rate",
+    "valid_bits",
+    "r2",
+    "r2_beyond_counts",
+    *DESCRIPTORS,
+    "seconds",
+    "commit",
+]
 # of the measures `states` and `entropy`: bits of the posterior over a mask's states, ... of its token
 STATES = {
     "states": ("posterior_entropy", "divergence", "second_state"),
@@ -124,27 +139,42 @@ def descriptors(path: Path) -> np.ndarray:
     return np.load(table)
 
 
-def ridge_scores(vectors: np.ndarray, targets: np.ndarray, train: int = 5_000) -> np.ndarray:
-    """Returns R^2 of each descriptor on all molecules but the first ``train``, which the regression and its
-    penalty are fitted to."""
+def ridge(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Returns predictions of each column of targets, by a ridge regression that is fitted, like its penalty,
+    to the first TRAIN rows."""
     from sklearn.linear_model import RidgeCV
-    from sklearn.metrics import r2_score
     from sklearn.preprocessing import StandardScaler
 
-    scale = StandardScaler().fit(vectors[:train])
-    x, scores = scale.transform(vectors), []
-    for y in targets.T:
-        model = RidgeCV(np.logspace(-2, 4, 13)).fit(x[:train], y[:train])
-        scores.append(r2_score(y[train:], model.predict(x[train:])))
-    return np.array(scores)
+    x = StandardScaler().fit(features[:TRAIN]).transform(features)
+    models = (RidgeCV(np.logspace(-2, 4, 13)).fit(x[:TRAIN], y[:TRAIN]) for y in targets.T)
+    return np.stack([model.predict(x) for model in models], axis=1)
 
 
-def embedding_scores(checkpoint: Path, smiles: Path, output: Path) -> np.ndarray:
-    """Returns R^2 of each descriptor, from the embeddings of a model."""
+def ridge_scores(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Returns R^2 of each column of targets, on the rows that the regression was not fitted to."""
+    from sklearn.metrics import r2_score
+
+    predicted = ridge(features, targets)
+    return r2_score(targets[TRAIN:], predicted[TRAIN:], multioutput="raw_values")
+
+
+def counts(smiles: Path) -> np.ndarray:
+    """Returns how often each token is in each molecule, [molecules, tokens]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    bag = CountVectorizer(analyzer=lambda line: tokenize(line.strip()))
+    return bag.fit_transform(smiles.open()).toarray().astype(float)
+
+
+def embedding_scores(checkpoint: Path, smiles: Path, output: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Returns R^2 of each descriptor, and of what a regression on counts of tokens leaves of it, from the
+    embeddings of a model."""
     if not output.exists():
         words = ("embed", checkpoint, smiles, "--pooling", "mean", "--output", output, "--device", "cpu")
         run(sys.executable, "scripts/molecules.py", *words)
-    return ridge_scores(np.load(output), descriptors(smiles))
+    vectors, targets = np.load(output), descriptors(smiles)
+    left = targets - ridge(counts(smiles), targets)
+    return ridge_scores(vectors, targets), ridge_scores(vectors, left)
 
 
 def corruption(args: argparse.Namespace, seed: int, cell: tuple[int, float | None]) -> list[dict]:
@@ -154,9 +184,10 @@ def corruption(args: argparse.Namespace, seed: int, cell: tuple[int, float | Non
     flags = ["--k", k, "--p", p or 0.15, "--seed", seed]
     flags += ["--lr", 2e-3, "--updates", 1000, "--warmup-updates", 100] if p else UNTRAINED
     checkpoint, bits, spent = pretrain(save, args.data, "repeated-mlm", *flags)
-    scores = embedding_scores(checkpoint, smiles, save / "vectors.npy")
+    scores, beyond = embedding_scores(checkpoint, smiles, save / "vectors.npy")
     row = {"k": k, "p": p or "", "seed": seed, "updates": 1000 if p else 0, "rate": 2e-3 if p else ""}
-    row |= {"valid_bits": bits, "r2": scores.mean(), "seconds": round(spent), "commit": args.commit}
+    row |= {"valid_bits": bits, "r2": scores.mean(), "r2_beyond_counts": beyond.mean()}
+    row |= {"seconds": round(spent), "commit": args.commit}
     return [row | dict(zip(DESCRIPTORS, scores, strict=True))]
 
 
