@@ -47,17 +47,15 @@ def test_every_number_of_the_prose_is_in_a_table_or_a_csv_file(page):
 def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
     """A is (1, 15%) less (4, 62.2%), B that less (1, 62.2%); of seed 3 a cell is missing, of (2, p) all."""
     scores = {(1, 0.15): [0.5, 0.6, 0.7], (4, 0.622): [0.4, 0.4, 0.4], (1, 0.622): [0.1, 0.3]}
-    rows = [(k, p, seed, r2) for (k, p), found in scores.items() for seed, r2 in enumerate(found, 1)]
-    data = pd.DataFrame(rows, columns=["k", "p", "seed", "r2"]).assign(updates=1000)
+    rows = [(k, p, seed, r2, 10 * r2) for (k, p), found in scores.items() for seed, r2 in enumerate(found, 1)]
+    data = pd.DataFrame(rows, columns=["k", "p", "seed", "r2", "r2_beyond_counts"]).assign(updates=1000)
     untrained = pd.DataFrame({"k": [1], "p": [None], "seed": [1], "r2": [0.0], "updates": [0]})
     monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.concat([data, untrained]))
     table = claims_tables.prices().set_index(claims_tables.prices()["price"].str.split(",").str[0])
-    assert table["ours, R^2"].to_dict() == {
-        "A": "+0.2000 ± 0.0577",
-        "B": "+0.2000 ± 0.1000",
-        "B - A": "+0.0500 ± 0.1500",
-    }
-    assert table["95% interval"]["A"] == "-0.0484 to +0.4484"  # 4.3027 standard errors
+    assert table["R^2"].to_dict() == {"A": "+0.200 ± 0.058", "B": "+0.200 ± 0.100", "B - A": "+0.050 ± 0.150"}
+    assert table["95% interval, R^2"]["A"] == "-0.048 to +0.448"  # 4.3027 standard errors
+    assert table["beyond counts"].to_dict() == {"A": "+2.500 ± 0.500", "B": "+1.000", "B - A": "-1.000"}
+    assert table["beyond counts, seed 1"]["B - A"] == "+2.000"
     assert [*table["the paper, MNLI"]] == ["+0.4", "+1.9", "+1.5"]
 
 

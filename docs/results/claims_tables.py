@@ -24,6 +24,16 @@ PRICES = {
     "A', by k = 2: p from 15% to 38.7% at p^k = 15%": ((1, 0.15), (2, 0.387)),
     "B', by k = 2: p^k from 15% to 38.7% at p = 62.2%": ((4, 0.622), (2, 0.622)),
 }
+CELLS = pd.MultiIndex.from_tuples(dict.fromkeys(sum(PRICES.values(), ())), names=["k", "p"])
+# what E2 is scored by, and the seeds: the second was chosen when those of seed 1 were known
+SCORES = {
+    "R^2": ("r2", [1, 2, 3, 4]),
+    "beyond counts": ("r2_beyond_counts", [2, 3, 4]),
+    "beyond counts, seed 1": ("r2_beyond_counts", [1]),
+}
+
+
+EMBEDDINGS = {"ridge R2": "embeddings, R^2", "ridge R2 beyond counts": "beyond counts"}
 
 
 def rows_of(name: str) -> pd.DataFrame:
@@ -91,33 +101,32 @@ def corruption() -> pd.DataFrame:
         row = {"k": f"{k}", "p": percent(p) if trained else "untrained"}
         row |= {"p^k": percent(round(p**k, 3)) if trained else "", "seeds": f"{len(one)}"}
         row["validation loss, bits"] = text(mean(one, "valid_bits"), 3)
-        table.append(row | {"R^2, mean of 20 descriptors": text(mean(one, "r2"), 4)})
+        row["R^2, mean of 20 descriptors"] = text(mean(one, "r2"), 3)
+        table.append(row | {"R^2 beyond counts": text(mean(one, "r2_beyond_counts"), 3)})
     return pd.DataFrame(table)
 
 
 def prices() -> pd.DataFrame:
-    """Returns the prices of unreal tokens and of corrupted semantics, ours in R^2 and the paper's on MNLI."""
+    """Returns the prices of unreal tokens and of corrupted semantics, by each score and the paper's on MNLI,
+    as far as both cells have rows."""
     if (data := cells()).empty:
         return pd.DataFrame()
-    ours = data.set_index(["k", "p", "seed"])["r2"].unstack("seed")
-    papers = {
-        cell: PAPER.at[f"repeated-mlm-k{cell[0]}-p{cell[1]:g}", "MNLI"] for cell in sum(PRICES.values(), ())
-    }
-    found = {}
-    for name, (start, end) in PRICES.items():
-        less = ours.loc[start] - ours.loc[end] if {start, end} <= {*ours.index} else pd.Series(dtype=float)
-        found[name] = less.dropna(), papers[start] - papers[end]
-    for unreal, corrupted, title in (("A", "B", "B - A"), ("A'", "B'", "B' - A'")):
-        first, second = (
-            next(found[name] for name in PRICES if name.startswith(f"{x},")) for x in (unreal, corrupted)
-        )
-        found[title] = (second[0] - first[0]).dropna(), second[1] - first[1]
-    rows = [
-        [name, f"{len(x)}", paired(x, 4), interval(x, 4), f"{theirs:+z.1f}"]
-        for name, (x, theirs) in found.items()
-        if len(x)
-    ]
-    return pd.DataFrame(rows, columns=["price", "seeds", "ours, R^2", "95% interval", "the paper, MNLI"])
+    table = pd.DataFrame(index=[*PRICES, "B - A", "B' - A'"])
+    for title, (score, seeds) in SCORES.items():
+        ours = data[data["seed"].isin(seeds)].set_index(["k", "p", "seed"])[score].unstack("seed")
+        found = [difference.dropna() for difference in _differences(ours.reindex(CELLS))]
+        table[title] = [paired(x, 3) for x in found]
+        if len(seeds) > 1:
+            table[f"95% interval, {title}"] = [interval(x, 3) for x in found]
+    paper = pd.DataFrame({"MNLI": [PAPER.at[f"repeated-mlm-k{k}-p{p:g}", "MNLI"] for k, p in CELLS]}, CELLS)
+    table["the paper, MNLI"] = [f"{x['MNLI']:+z.1f}" for x in _differences(paper)]
+    return table[table.iloc[:, 0] != ""].rename_axis("price").reset_index()
+
+
+def _differences(cells: pd.DataFrame) -> list[pd.Series]:
+    """Returns the prices, and the two differences of prices, over the columns of a table of cells."""
+    unreal, corrupted, *by_two = [cells.loc[start, :] - cells.loc[end, :] for start, end in PRICES.values()]
+    return [unreal, corrupted, *by_two, corrupted - unreal, by_two[1] - by_two[0]]
 
 
 def box() -> pd.DataFrame:
@@ -133,6 +142,6 @@ def box() -> pd.DataFrame:
         if not pd.isna(row.lead) and row.model != data["model"].iloc[0]:
             error = "" if pd.isna(row.standard_error) else f" ± {row.standard_error:.3f}"
             cell += f" ({row.lead:+.3f}{error})"
-        title = masked if row.measure.startswith("joint") else "embeddings, R^2"
+        title = masked if row.measure == "joint" else EMBEDDINGS[row.measure]
         table.setdefault(row.model, {"model": row.model})[title] = cell
     return pd.DataFrame(table.values()).fillna("")
