@@ -66,10 +66,12 @@ def test_scores_of_arms_are_less_the_mlms_of_the_same_seed(monkeypatch):
         for seed, log in enumerate(logs):
             for finetuned in (-0.01, 0.01):
                 row = {"arm": arm, "seed": seed, "rate": 1e-3, "seconds": 10.0, "ft_seed": finetuned}
+                row["r2_beyond_counts"] = 0.5 + seed / 10
                 scores = {"logP": 1.0, "QED": 0.5, "TPSA": 20.0} if seed else {}
                 rows.append(row | {name: x * math.exp(log + finetuned) for name, x in scores.items()})
     monkeypatch.setattr(claims_tables, "rows_of", lambda name: pd.DataFrame(rows))
     mlm, exlm = claims_tables.finetuned_claims().to_dict("records")
+    assert mlm["R^2 beyond counts"] == "0.650 ± 0.071"
     assert mlm["seeds"] == exlm["seeds"] == "2" and mlm["all three, less the MLM's, %"] == ""
     assert exlm["all three, less the MLM's, %"] == "-3.0 ± 1.0"
     assert exlm["95% interval"] == "-15.7 to +9.7"  # 12.706 standard errors, of 1 degree of freedom

@@ -72,7 +72,7 @@ STATES = {
     "states": ("posterior_entropy", "divergence", "second_state"),
     "entropy": ("entropy", "entropy_posterior"),
 }
-FINETUNED = ["arm", "rate", "seed", "updates", "valid_bits", "ft_seed", *PROPERTIES]
+FINETUNED = ["arm", "rate", "seed", "updates", "valid_bits", "ft_seed", *PROPERTIES, "r2_beyond_counts"]
 FINETUNED += [*STATES["states"], *STATES["entropy"], "seconds", "commit"]
 
 
@@ -208,6 +208,8 @@ def finetuning(args: argparse.Namespace, seed: int, arm: str) -> list[dict]:
     about |= {"seconds": round(spent), "commit": args.commit}
     if seed == 0:
         return [about]
+    _, beyond = embedding_scores(checkpoint, smiles, save / "vectors.npy")
+    about["r2_beyond_counts"] = beyond.mean()
     if arm == "exlm":
         about |= use_of_states(checkpoint, save)
     rows = []
