@@ -144,9 +144,8 @@ def test_classes_and_a_table_without_valid(prepare):
     assert "('a', 'b')" in prepare.refused(two, *RANDOM, "--kind", "multiclass", header="smiles,a,b")
 
 
-@pytest.mark.parametrize("part", ["valid", "test"])
-def test_the_highest_class_may_be_of_one_part_alone(part, prepare):
-    labels = (3 if where == part else i % 2 for i, where in enumerate(SPLITS))
+def test_the_highest_class_may_be_of_one_part_alone(prepare):
+    labels = (3 if where == "test" else i % 2 for i, where in enumerate(SPLITS))
     rows = [",".join(map(str, row)) for row in zip(MOLECULES, labels, SPLITS, strict=True)]
     found = prepare(rows, *GIVEN, "--kind", "multiclass", header="smiles,label,part")
     assert found["classes"] == [f"label {i}" for i in range(4)]
@@ -321,10 +320,8 @@ def test_a_column_named_as_a_molecule_and_what_excel_and_others_write(prepare):
     path = write_file(prepare.folder / "excel.csv", "\r\n".join(lines).encode("utf-8-sig"))
     prepare(path, *RANDOM, "--smiles-column", "N", "--label-columns", "label")
     assert sorted(line for line, *_ in prepare.read()) == list(range(3, 33))
-    quoted = write_file(
-        prepare.folder / "a.tsv", "smiles\tlabel\n" + "".join(f"{s}\t1\n" for s in CARBONS) + '"C\t1\n'
-    )
-    assert "begins on line 26" in prepare.refused(quoted, *RANDOM)
+    quoted = [f"{s}\t1" for s in CARBONS] + ['"C\t1']
+    assert "begins on line 26" in prepare.refused(quoted, *RANDOM, header="smiles\tlabel")
 
 
 def test_decimal_commas(prepare):
@@ -338,12 +335,11 @@ def test_decimal_commas(prepare):
 
 def test_a_table_without_a_header(prepare):
     """Its first molecule is not lost, whatever is asked for."""
-    rows = "\n".join(f"{i},{row}" for i, row in enumerate(ROWS))
-    path = write_file(prepare.folder / "bare.csv", rows + "\n")
+    path = write_file(prepare.folder / "bare.csv", "".join(f"{i},{row}\n" for i, row in enumerate(ROWS)))
     assert "--no-header" in prepare.refused(path, *RANDOM)
     assert "--no-header" in prepare.refused(path, *RANDOM, "--smiles-column", MOLECULES[0])
-    flags = ("--no-header", "--smiles-column", "2", "--label-columns", "3")
-    assert prepare(path, *flags, *RANDOM)["names"] == ["3"]
+    flags = ("--no-header", "--smiles-column", 2, "--label-columns", 3, *RANDOM)
+    assert prepare(path, *flags)["names"] == ["3"]
     assert sorted(line for line, *_ in prepare.read()) == list(range(1, 31))
 
 

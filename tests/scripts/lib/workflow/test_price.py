@@ -1,5 +1,7 @@
 """What a target will take, before anything is there."""
 
+from pathlib import Path
+
 import pytest
 from lib.files import ROOT
 from lib.run import cost
@@ -30,9 +32,8 @@ def test_a_fine_tuning_takes_six_flops_a_parameter_and_token(asked, data):
     expected = "table1: 0 pre-trainings, 0 hours of an H100 (the longest: 0.0 on 1); "
     expected += f"2 fine-tunings, {hours:,.0f} hours; 3.1 GB"
     assert price(settings, "table1").startswith(expected)
-    box = ROOT / "pretrained"
-    models = {name: str(box / f"{name}-molecules") for name in ("mlm", "exlm")}
+    models = {name: str(ROOT / "pretrained" / f"{name}-molecules") for name in ("mlm", "exlm")}
     line = price(asked(moleculenet={"mine": str(data)}, models=models, finetune_seeds=[1, 2]), "table1")
-    weights = [(box / f"{name}-molecules/model.safetensors").stat().st_size / 2 for name in models]
-    expected = 12 * 2 * (2 * weights[0] + weights[1]) / 1e9  # float16; the untrained one is as the first
-    assert float(line.split(" GB")[0].rpartition(" ")[2]) == pytest.approx(expected, abs=0.06)
+    mlm, exlm = (Path(path, "model.safetensors").stat().st_size / 2 for path in models.values())  # float16
+    size = float(line.split(" GB")[0].rpartition(" ")[2])
+    assert size == pytest.approx(12 * 2 * (2 * mlm + exlm) / 1e9, abs=0.06)  # the untrained is as the first
