@@ -283,7 +283,7 @@ def main(argv: list[str] | None = None) -> None:
         if args.log_target:
             names = [f"log10({name})" for name in names]
         read_as = {"canonical": canonical, "allow_valence": allow, "scaffold_of": None}
-        if args.split == "scaffold":  # of the sets of table 9 as they are spelled: it has DeepChem's splits
+        if args.split == "scaffold":  # table 9 has DeepChem's splits, of SMILES as they are spelled
             read_as["scaffold_of"] = partial(murcko_scaffold, as_spelled=args.dataset in KNOWN)
         unknown = encode(molecules, {*dictionary.symbols}, max_unknown=args.max_unknown, **read_as)
         seed = 1 if args.seed is None else args.seed

@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
     texts = paragraphs(layouts_of(args.text), column)
-    if (first := next(texts, None)) is None:  # it would be a tokenizer of bytes
+    if (first := next(texts, None)) is None:  # training would make one of bytes
         raise UserError(f"there is no text to train on, of JSON and Parquet in {column!r}: see --text-column")
     args.output.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)

@@ -121,7 +121,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     passes = {
         name: make_passes(implementation, inputs) for name, implementation in implementations(args).items()
     }
-    samples, calls = defaultdict(list), 20 if match.is_cuda else 1  # of one sample
+    samples, calls = defaultdict(list), 20 if match.is_cuda else 1  # calls of one sample
     for _ in range(args.repeats):
         for name, own in passes.items():
             for which, run in own.items():

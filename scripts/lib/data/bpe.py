@@ -109,7 +109,7 @@ def copy_bpe(bpe: ByteBpe, folder: Path) -> None:
 
 
 def _trimmed(text: str, begin: int, end: int, token: str) -> tuple[int, int]:
-    if not token.strip(BLANK):  # also a space put before the text, which the library gives a character
+    if not token.strip(BLANK):  # white space, or the blank put before the text
         return begin, begin
     piece = text[begin:end]
     begin += len(piece) - len(piece.lstrip())

@@ -52,7 +52,7 @@ def inputs_of(files: dict[str, Iterable[Path]]) -> dict[str, str]:
 
 def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
     """Adds --train, --valid, --valid-share and --workers; ``what`` is trained on."""
-    # those that this process may use, if the system tells (Linux)
+    # cores that this process may use, if the system tells (Linux)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     add = parser.add_argument
     add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")

@@ -85,12 +85,12 @@ def paragraphs_of(
         texts = _joined(texts)
     paragraphs = []
     for number, text in texts:
-        if wikipedia:  # it has left-over tags, and brackets that a template left empty
+        if wikipedia:  # removes left-over tags, and brackets that a template left empty
             text, tags = _MARKUP.subn("", html.unescape(text))
             text, brackets = _EMPTY_BRACKETS.subn("", text)
             counts["markup removed"] += tags + brackets
         cleaned = clean(text)
-        counts["empty paragraphs"] += not cleaned and bool(text.strip())  # not the lines between them
+        counts["empty paragraphs"] += not cleaned and bool(text.strip())  # blank lines do not count
         paragraphs += [(number, piece) for piece in _pieces(cleaned)]
     return paragraphs, content_hash
 

@@ -51,7 +51,7 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
     for _, part in results.groupby(["model", "task"], sort=False):
         if part["point"].nunique() > 1:
             first = part[part["seed"] == part.groupby("seed")["point"].nunique().sort_index().idxmax()]
-            seeds = first["point"].map(part["point"].value_counts())  # of equals what was chosen has more
+            seeds = first["point"].map(part["point"].value_counts())  # ties: the chosen one has more
             part = part[part["point"] == first.loc[(first["score"] + 1e-9 * seeds).idxmax(), "point"]]
         parts.append(part.sort_values("seed"))
     return pd.concat(parts)

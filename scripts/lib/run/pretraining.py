@@ -182,7 +182,7 @@ def set_states(corpus: str, args: argparse.Namespace, flags: Flags, least: int) 
     elif args.k not in (None, 1):
         raise UserError(f"--k {args.k}: the mlm has one state for each token; exlm and repeated-mlm have k")
     k = flags.whole(name) if name else 1
-    if corpus == "smiles":  # as many positions for both models, to be fine-tuned on the same molecules
+    if corpus == "smiles":  # gives both models the positions to be fine-tuned on the same molecules
         exlm = Flags.read(CONFIGS / "model" / "smiles" / "exlm.flags")
         k = max(k, exlm.whole("--ext-state-num"))
     if corpus == "smiles" or name == "--ext-state-num":

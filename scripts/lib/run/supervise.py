@@ -62,10 +62,10 @@ def supervise(
                 if output.select(POLL):
                     if chunk := child.stdout.read1(1 << 16):
                         write_chunk(chunk)
-                    else:  # it has closed its output
+                    else:  # end of its output
                         with contextlib.suppress(subprocess.TimeoutExpired):
                             child.wait(POLL)
-        finally:  # also after Ctrl-C and SIGTERM
+        finally:  # Ctrl-C and SIGTERM come here, too
             output.close()
             _end(child)
             write_chunk(child.stdout.read())

@@ -210,7 +210,7 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     save = str(Path(settings.output, STUDY, run.folder))
     words = ["bash", f"{scripts}/pretrain_{corpus}.sh", run.model, size, data, save]
     about = read_json(Path(data, "prepared.json")) or {}
-    if corpus == "text" and about.get("kind") == "smiles":  # in blocks
+    if corpus == "text" and about.get("kind") == "smiles":  # cuts molecules into blocks
         words += ["--sample-break-mode", "none"]
     words += [] if run.model == "mlm" else ["--k", str(run.k)]
     words += ["--p", f"{run.p:g}", "--seed", str(run.seed)]

@@ -71,7 +71,7 @@ def read(config: dict) -> argparse.Namespace:
     known = vars(options.parse_args([]))
     paths = {action.dest for action in options._actions if action.type in (None, Path)}
     for name, value in config.items():
-        if name in paths and isinstance(value, int | float):  # of 2026_11_27 it makes 20261127
+        if name in paths and isinstance(value, int | float):  # Snakemake makes 20261127 of 2026_11_27
             raise UserError(f"{name}: Snakemake read a number, {value}: write it as a path, {name}=./NAME")
         if isinstance(known.get(name), list) and value is not None:
             pairs = [f"{key}={item}" for key, item in value.items()] if isinstance(value, dict) else value
@@ -90,7 +90,7 @@ def read(config: dict) -> argparse.Namespace:
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
-    settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # of table 3's grid
+    settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
     settings.targets = targets(settings.runs_table and Path(settings.runs_table))
     runs = [run for target in settings.targets.values() for run in target.runs]

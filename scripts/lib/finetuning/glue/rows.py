@@ -19,7 +19,7 @@ class Rows:
     """The rows of a split, as its files have them."""
 
     files: list[Path]  # sources of the rows
-    # with the columns of ``task.sentences``, ``task.label`` in a split that has labels, and of GLUE's
+    # columns: ``task.sentences``, ``task.label`` in a split that has labels, and those of GLUE's
     # numbers; its index is the line in the file, or the row in all Parquet files
     table: pd.DataFrame
     skipped: list[int]  # lines that were left out
