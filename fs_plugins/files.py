@@ -8,9 +8,7 @@ import json
 import os
 import re
 import shutil
-import stat
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -34,8 +32,8 @@ def naming_errors(path: str | os.PathLike) -> Iterator[None]:
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
     """Yields a file to write (text in UTF-8 with ``\\n``, or binary with mode "wb") that gets its name when
-    it is complete, on the disk and found whole there; if anything fails, whatever had that name stays as it
-    was. In text, lone surrogates are written as backslash escapes. Raises OSError, which says what to do."""
+    it is complete and on the disk; if anything fails, whatever had that name stays as it was. In text, lone
+    surrogates are written as backslash escapes. Raises OSError, which says what to do."""
     path = Path(path)
     text = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     fresh = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -46,13 +44,10 @@ def atomic(path: str | os.PathLike, mode: str = "w") -> Iterator[IO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            length = file.tell()
-        check_whole(fresh, path.suffix, length)
         os.replace(fresh, path)
     except (OSError, RuntimeError) as error:
         cause = error if isinstance(error, OSError) else error.__context__  # torch raises its own over it
-        # raised by an inner ``atomic``
-        if not isinstance(cause, OSError) or str(cause).startswith("cannot write "):
+        if not isinstance(cause, OSError) or str(cause).startswith("cannot write "):  # of an inner ``atomic``
             raise
         raise OSError(
             f"cannot write {path} ({cause.strerror or cause}): free some space or choose another folder, and "
@@ -83,26 +78,6 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """Copies a file's content atomically."""
     with open(source, "rb") as content, atomic(target, "wb") as file:
         shutil.copyfileobj(content, file)
-
-
-def check_whole(path: Path, suffix: str, length: int) -> None:
-    """Reads a new file's index back: the directory of a zip (.pt, .npz), the header of .safetensors. Raises
-    OSError if it is not as long as it was written, or its index says otherwise."""
-    size, start, end = path.stat().st_size, 0, length
-    try:
-        if suffix in (".pt", ".npz"):
-            with zipfile.ZipFile(path) as archive:  # zipfile allows for bytes before the first entry
-                start = min(entry.header_offset for entry in archive.infolist())
-        elif suffix == ".safetensors":
-            with path.open("rb") as file:
-                header = int.from_bytes(file.read(8), "little")
-                tensors = json.loads(file.read(min(header, size)))
-            ends = [tensor["data_offsets"][1] for tensor in tensors.values() if "shape" in tensor]
-            end = 8 + header + max(ends, default=0)
-    except (zipfile.BadZipFile, ValueError):
-        start = -1
-    if start != 0 or not size == length == end:
-        raise OSError(errno.EIO, f"of {length:,} bytes only a part reached the disk", str(path))
 
 
 def check_absent(target: Path, overwrite: bool | None = None) -> None:
@@ -151,7 +126,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
 
 
 def try_lock(path: Path) -> tuple[int | None, str]:
-    """Locks a file, which is made if it does not exist; no link is followed and no foreign file written to.
+    """Locks a file, which is made if it does not exist; no link is followed.
 
     Returns:
         The file descriptor that holds the lock, and how to stop this process; or None, and how to stop the
@@ -160,31 +135,20 @@ def try_lock(path: Path) -> tuple[int | None, str]:
 
     Raises:
         OSError: if it cannot be locked.
-        ValueError: if it is somebody else's, or no plain file.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        about, owners = os.fstat(descriptor), (os.geteuid(), path.parent.stat().st_uid)
-        if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1 or about.st_uid not in owners:
-            os.close(descriptor)
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES):
-            raise
-        raise ValueError(f"{path} is not a lock of yours ({error.strerror}): remove it") from None
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        stop = f"kill {os.getpid()} on {os.uname().nodename}"
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, stop.encode(), 0)
-        return descriptor, stop
-    except BlockingIOError:
+    except OSError as error:
         stop = re.fullmatch(r"kill \d+ on [\w.-]+", os.pread(descriptor, 300, 0).decode(errors="replace"))
         os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
         return None, stop[0] if stop else "its process is unknown"
-    except BaseException:
-        os.close(descriptor)
-        raise
+    stop = f"kill {os.getpid()} on {os.uname().nodename}"
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, stop.encode(), 0)
+    return descriptor, stop
 
 
 @contextlib.contextmanager

@@ -7,12 +7,7 @@ import argparse
 import collections
 import logging
 import os
-import shutil
-import time
 import typing
-from collections.abc import Callable
-from functools import partial
-from typing import IO
 
 import numpy as np
 import torch
@@ -28,7 +23,6 @@ from fs_plugins.fairseq_patches.wrapping import wrap
 from fs_plugins.models.flags import EXLM_FLAGS
 
 logger = logging.getLogger(__name__)
-PAUSE = 2.5  # seconds before a checkpoint that could not be saved is tried again, as in fairseq
 
 # Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the
 # harmless classes that fairseq's own checkpoints hold besides.
@@ -45,42 +39,22 @@ BROADCAST += [(typing.Any, "typing.Any"), collections.defaultdict, dict, list, i
 torch.serialization.add_safe_globals([*SETTINGS, *SCORES, *BROADCAST])
 
 
-def save(path: str, write: Callable[[IO], object]) -> bool:
-    """Saves a checkpoint, which takes the place of the last one once it is whole on the disk.
-
-    fairseq tries again where it failed, in the middle of the file; if a disk was full for a moment only, that
-    left files that nothing reads. Here each of three tries starts anew.
-    """
-    for tries_left in (2, 1, 0):
-        try:
-            with files.atomic(path, "wb") as file:
-                write(file)
-            return True
-        except OSError as error:
-            if not tries_left:
-                raise
-            logger.warning("%s could not be saved (%s): trying again", path, error)
-            time.sleep(PAUSE)
-
-
 @wrap(checkpoint_utils, "torch_persistent_save")
 def torch_persistent_save(original, content, path, async_write=False):
+    """Saves a checkpoint, which takes the place of the last one once it is whole on the disk. fairseq writes
+    into the file of that name, and where it fails tries again in the middle of it."""
     if async_write or not PathManager.supports_rename(path):  # not a file of this machine
         return original(content, path, async_write)
-    save(path, partial(torch.save, content))
+    with files.atomic(path, "wb") as file:
+        torch.save(content, file)
 
 
 @wrap(PathManager, "copy")  # copies to checkpoint_best.pt, checkpoint_last.pt
 def copy(original, source, target, overwrite=False):
     if not (PathManager.supports_rename(source) and PathManager.supports_rename(target)):
         return original(source, target, overwrite)
-
-    def write(file: IO) -> None:
-        content.seek(0)  # it may have been tried before
-        shutil.copyfileobj(content, file)
-
-    with open(source, "rb") as content:
-        return save(target, write)
+    files.copy(source, target)
+    return True
 
 
 def other_flags(state: dict, model) -> list[str]:
