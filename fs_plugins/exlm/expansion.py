@@ -1,5 +1,6 @@
 """States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,12 +68,12 @@ def expand_states(
     bos: int,
     eos: int,
     pad: int,
-    sizes: Sizes | None = None,
+    sizes: Callable[[Tensor, int], Sizes] = Sizes.of,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
     A sentence that does not end in ``</s>`` gets one appended, so that its graph ends in a ``</s>`` node
-    (appendix P). There is one device-to-host sync without ``sizes``; the arguments are not modified.
+    (appendix P). There is one device-to-host sync, of ``Sizes.of``; the arguments are not modified.
 
     Args:
         tokens: [B, T] int64, the model's input, padded on the right with ``pad``.
@@ -80,24 +81,24 @@ def expand_states(
         originals: [B, T] int64, the tokens before masking; read where ``masked``.
         k: states per expanded token, at least 1.
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
-        sizes: of the result, if they are known; larger ones are padding, smaller ones cut sentences short.
+        sizes: gives the sizes of the result by the arguments of ``Sizes.of``; larger ones than those are
+            padding, smaller ones cut sentences short.
 
     Raises:
-        ValueError: if a sentence does not start with ``<s>`` (not checked with ``sizes``).
+        ValueError: if a sentence does not start with ``<s>``, by ``Sizes.of``.
     """
     T, is_given = tokens.shape[1], tokens != pad
-    more = 1 if sizes is None else max(1, sizes.U - T)
     originals = torch.where(masked, originals, tokens)
-    tokens, originals = _end_with_eos(tokens, originals, eos, pad, more)  # [B, T + 1] or more
+    tokens, originals = _end_with_eos(tokens, originals, eos, pad)  # [B, T + 1]
     is_token = tokens != pad
-    expanded = ((originals == bos) | (originals == eos) | F.pad(masked, (0, more))) & is_token
+    expanded = ((originals == bos) | (originals == eos) | F.pad(masked, (0, 1))) & is_token
 
     # Counted up to and with each token: tokens, expanded tokens, states.
     before, ranks = is_token.cumsum(1), expanded.cumsum(1)
     ends = torch.add(before, ranks, alpha=k - 1)
     starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
     target_lengths = ranks[:, -1]
-    sizes = sizes or Sizes.of(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
+    sizes = sizes(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
 
     # Expanded token n comes from the first original token whose states end after n: from the last on padding.
     place = torch.arange(sizes.N, device=tokens.device)
@@ -119,14 +120,14 @@ def expand_states(
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
         first_states=starts[:, :T].clamp(max=sizes.N - 1) * is_given,
-        unexpanded=tokens[:, : sizes.U],
+        unexpanded=F.pad(tokens, (0, max(0, sizes.U - T - 1)), value=pad)[:, : sizes.U],
         sizes=sizes,
     )
 
 
-def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int, more: int) -> tuple[Tensor, Tensor]:
-    """Returns [B, T + more], with ``</s>`` after the last token of each that does not end in one."""
-    tokens, originals = (F.pad(t, (0, more), value=pad) for t in (tokens, originals))
+def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
+    """Returns [B, T + 1], with ``</s>`` after the last token of each that does not end in one."""
+    tokens, originals = (F.pad(t, (0, 1), value=pad) for t in (tokens, originals))
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
     last = originals.gather(1, (lengths - 1).clamp(min=0))
     end = torch.where(last == eos, pad, eos)  # at the first free place

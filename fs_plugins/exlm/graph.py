@@ -26,10 +26,10 @@ class GraphKind:
     """
 
     help: str  # which transitions a state has
-    edge: Callable[
-        [Tensor, Tensor, int], Tensor
-    ]  # (v, u, k) -> whether there is one from node v to node u > v
-    takes_length: bool = True  # whether ``max_transition_length`` may be given
+    # (v, u, k) -> whether there is one from node v to node u > v
+    edge: Callable[[Tensor, Tensor, int], Tensor]
+    # k -> least ``max_transition_length`` that leaves each sentence a path; None if none may be given
+    least_length: Callable[[int], int] | None = lambda k: 2 * k - 1
 
     def edges(self, node_lengths: Tensor, L: int, k: int, max_length: int = -1) -> Tensor:
         """Returns [B, L, L] bool, whether there is an edge from node v to node u.

@@ -110,7 +110,7 @@ class ExLM(MLM):
         tokens: Tensor,
         targets: Tensor | None = None,
         transitions: bool = True,
-        sizes: Sizes | None = None,
+        sizes: Callable = Sizes.of,
     ) -> StateGraph:
         """Returns the graph of states of a batch of B sentences of T tokens.
 
@@ -137,7 +137,7 @@ class ExLM(MLM):
         return self.link(nodes, layout, transitions)
 
     def expand(
-        self, tokens: Tensor, targets: Tensor | None = None, sizes: Sizes | None = None
+        self, tokens: Tensor, targets: Tensor | None = None, sizes: Callable = Sizes.of
     ) -> StateLayout:
         """Returns where the states of a batch stand; see :meth:`forward` for the arguments."""
         s = self.settings
@@ -146,7 +146,7 @@ class ExLM(MLM):
         originals = tokens if targets is None else targets
         return expand_states(tokens, masked, originals, self.k, **ids, sizes=sizes)
 
-    def features(self, tokens: Tensor, only_first: bool = False, sizes: Sizes | None = None) -> Tensor:
+    def features(self, tokens: Tensor, only_first: bool = False, sizes: Callable = Sizes.of) -> Tensor:
         """Returns the features [B, T, d] of the tokens, those of its first state for an expanded one; or with
         ``only_first`` [B, 1, d] those of the first token."""
         layout = self.expand(tokens, sizes=sizes)

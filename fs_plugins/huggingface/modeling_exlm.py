@@ -150,8 +150,8 @@ class ExLMPreTrainedModel(PreTrainedModel):
             k, targets = config.num_states, None
             if labels is not None:
                 targets = known(labels, config).masked_fill(labels == IGNORED, config.pad_token_id)
-            sizes = Sizes(T + 1 + EXPORT_ROOM * (k - 1), T + 1, EXPORT_ROOM) if exporting() else None
-            layout = self.encoder.expand(tokens, targets, sizes)
+            fixed = Sizes(T + 1 + EXPORT_ROOM * (k - 1), T + 1, EXPORT_ROOM)
+            layout = self.encoder.expand(tokens, targets, (lambda *_: fixed) if exporting() else Sizes.of)
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
         check_length(tokens if layout is None else layout.tokens, T, config)

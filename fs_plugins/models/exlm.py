@@ -1,6 +1,7 @@
 """ExLM for fairseq: the paper's model, and what is ours by further flags."""
 
 import logging
+from collections.abc import Callable
 
 from fairseq.models import register_model
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
@@ -51,8 +52,7 @@ class ExLMModel(RotaryRobertaModel):
             ValueError: for a sentence without ``<s>``, and one that is longer than ``--max-positions`` after
                 its expansion.
         """
-        sizes = self.sizes(src_tokens, target)
-        graph = self.encoder(src_tokens, target, transitions, sizes)
+        graph = self.encoder(src_tokens, target, transitions, self.sizes(src_tokens))
         return graph, {"layout": graph.layout, "score": match_scores}
 
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
@@ -65,15 +65,15 @@ class ExLMModel(RotaryRobertaModel):
         x = self.encoder.encode(layout, layout.node_positions[:, :1] if only_first else None)
         return self.encoder.norm(x), {"layout": layout}
 
-    def sizes(self, tokens: Tensor, target: Tensor | None = None) -> Sizes | None:
-        """Returns the sizes of an expanded batch, if it is to have those of few."""
+    def sizes(self, tokens: Tensor) -> Callable:
+        """Returns what gives the sizes of an expanded batch: those of few, or the least."""
         if not self.has_few_shapes(tokens):
-            return None
-        p, k = getattr(self.args, "mask_prob", None), self.encoder.k
+            return Sizes.of
+        p = getattr(self.args, "mask_prob", None)
         if p is not None:
             p += getattr(self.args, "mask_prob_spread", None) or 0.0
-        exact = self.encoder.expand(tokens, target).sizes
-        return rounded(exact, tokens.shape[1], k, self.args.max_positions, p)
+        T, most = tokens.shape[1], self.args.max_positions
+        return lambda counts, k: rounded(Sizes.of(counts, k), T, k, most, p)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no

@@ -78,7 +78,8 @@ def test_multiples_are_only_more_padding(batch_of, k):
     N = exact.tokens.shape[1]
     for most, p in ((N + 1, None), (4096, None), (4096, 0.3)):
         sizes = rounded(exact.sizes, tokens.shape[1], k, most, p)
-        layout = expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL, sizes=sizes)
+        given = {**SPECIAL, "sizes": lambda *_, sizes=sizes: sizes}
+        layout = expand_states(tokens, targets.ne(PAD), targets, k, **given)
         assert layout.node_positions.shape[1] == k * layout.targets.shape[1]
         if p is None:
             assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)

@@ -155,6 +155,7 @@ def test_a_disk_that_is_full_for_a_moment(tmp_path):
     for at, error in at_each_write(tmp_path, lambda at: save_after(at + 1, tmp_path)):
         names = {path.name for path in tmp_path.iterdir()}
         assert names == set(updates_in(tmp_path)) and len(names) >= 4
+        assert max(updates_in(tmp_path).values()) <= at + 1
         assert error is None or "cannot write" in str(error)
         failed += error is not None
     assert failed > 8 and error is None and updates_in(tmp_path)["checkpoint_last.pt"] == at + 1

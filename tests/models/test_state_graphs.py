@@ -37,6 +37,17 @@ def test_edges_are_those_of_the_definition(graph, k):
     assert torch.equal(shorter, mask & (node - node[:, None] < 2 * k))
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("graph", [name for name, kind in GRAPHS.items() if kind.least_length])
+def test_the_least_length_leaves_every_sentence_a_path(graph, k):
+    """Through as many nodes as targets; one less does not, for two targets."""
+    kind, reached = GRAPHS[graph], []
+    for M, shorter in ((2, 0), (3, 0), (6, 0), (2, 1)):
+        mask = kind.edges(torch.tensor([M * k]), M * k, k, kind.least_length(k) - shorter)[0]
+        reached.append(bool(torch.linalg.matrix_power(mask.double(), M - 1)[0, -1]))
+    assert reached == [True, True, True, False]
+
+
 @pytest.mark.parametrize("feature", ["feature", "feature:distance"])
 @pytest.mark.parametrize("graph", ["dag", "lattice"])
 def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
