@@ -8,7 +8,7 @@ import logging
 from importlib.util import find_spec
 
 if find_spec("fairseq") is not None:
-    # As they are imported, modules of fairseq set up a root logger without handlers: DEBUG, for all packages.
+    # Importing fairseq sets up a root logger without handlers, at level DEBUG for all packages.
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
     from fs_plugins import criterions, fairseq_patches, finetuning, models, optim, tasks

@@ -33,20 +33,20 @@ class Checkpoint:
 
     path: Path  # the file, or the folder for transformers
     model: RotaryRobertaModel  # model in evaluation mode, on ``device``
-    dictionary: Dictionary  # with ``<mask>``
+    dictionary: Dictionary  # includes ``<mask>``
     # the folder of the dictionary; None where the checkpoint, or the folder, holds it itself
     data: Path | None
     cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
     device: torch.device  # device of the model
     # state that tasks keep in the file, by name; empty for most
     task_state: dict = field(default_factory=dict)
-    updates: int | None = None  # how many the model was trained for; None where the file does not say
+    updates: int | None = None  # number of updates of its training; None if the file does not say
     # score of the last validation, by ``--best-checkpoint-metric``; None if there was none
     score: float | None = None
     # outputs of a head that transformers trained, if they are no properties of molecules
     outputs: Outputs | None = None
-    smiles: str | None = None  # how molecules were written, as of ``smiles_form``, if the folder says so
-    # how its corpus was written, as of ``make_codec``, if the model's folder says so
+    smiles: str | None = None  # form of its molecules, as of ``smiles_form``, if the folder says so
+    # encoding of its corpus, as of ``make_codec``, if the model's folder says so
     written: str | None = None
     # beginnings of the names of parameters that the folder lacks, which are as initialised
     missing: tuple[str, ...] = ()

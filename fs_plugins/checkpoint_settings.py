@@ -17,7 +17,7 @@ from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 TASKS, LOSSES = (MaskedLMTask, SentencePredictionTask, ScoredTask), (MaskedLmLoss, StatesCriterion)
-# Groups which nothing but a model's card reads
+# Groups that only a model's card reads
 OTHERS = ("common", "dataset", "optimization", "optimizer", "lr_scheduler", "checkpoint")
 PLAIN = (bool, int, float, str)
 

@@ -101,8 +101,8 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         ValueError: if it cannot be written, .NAME.partial is none of ours, or another process fills it.
     """
     partial = target.with_name(f".{target.name}.partial")
-    there = set(os.listdir(partial)) if partial.is_dir() else set()
-    if partial.is_symlink() or not there <= {"lock", target.name} or (there and "lock" not in there):
+    found = set(os.listdir(partial)) if partial.is_dir() else set()
+    if partial.is_symlink() or not found <= {"lock", target.name} or (found and "lock" not in found):
         raise ValueError(f"{partial} is no unfinished {target.name} of ours: move it away")
     fresh = partial / target.name
     with locked(partial):
@@ -116,7 +116,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
             if replace:
                 shutil.rmtree(target)
             with contextlib.suppress(FileNotFoundError):
-                target.rmdir()  # empty, see above
+                target.rmdir()  # is empty, see above
             fresh.replace(target)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)

@@ -19,7 +19,7 @@ class MaskedLmAccuracy(MaskedLmLoss):
             loss, sample_size, logging_output = super().forward(model, sample, reduce)
         target = sample["target"]
         masked = target.ne(self.padding_idx)
-        # Where no token is masked masked_lm has logits of other tokens, which count for nothing.
+        # If no token is masked, masked_lm has logits of other tokens, which count for nothing.
         right = outputs[0].argmax(-1) == target[masked] if masked.any() else masked.new_zeros(1)
         return loss, sample_size, {**logging_output, "right": right.sum()}
 

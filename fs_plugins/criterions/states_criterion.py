@@ -34,9 +34,9 @@ class StatesCriterion(FairseqCriterion):
     and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
     """
 
-    # What a subclass trains, by which its cost is counted, and its checkpoints are measured and exported:
+    # Attributes by which its cost is counted, and its checkpoints are measured and exported:
     trains_transitions: bool  # whether the graph's transitions have a gradient
-    alignment: str  # how states align to targets: "dag", by paths through the graph, or "ctc", within a token
+    alignment: str  # alignment of states to targets: "dag", by paths in the graph, or "ctc", within a token
 
     def graph(self, model, sample, **options):
         """Returns the model's StateGraph of the batch, and the function that scores words."""

@@ -146,7 +146,7 @@ def _call(name: str, match: Tensor, tensors: tuple[Tensor, ...]) -> None:
         raise RuntimeError(f"{function}: there is no compiled library; call dag_loss instead")
     if device == "cpu":
         sizes = library.FLOAT64 if match.dtype == torch.float64 else library.FLOAT32, *sizes
-    with torch.cuda.device_of(match):  # nothing on a CPU
+    with torch.cuda.device_of(match):  # does nothing on a CPU
         last = torch.cuda.current_stream().cuda_stream if match.is_cuda else torch.get_num_threads()
         code = getattr(compiled, function)(*sizes, *[t.data_ptr() for t in tensors], last)
     if code != 0:

@@ -61,9 +61,9 @@ def load(device: str) -> ctypes.CDLL | None:
 
 def _candidates(device: str) -> list[Path]:
     """Returns library files: beside this file, and in other copies of the package on ``sys.path``."""
-    own = sources.library_path(device)
-    elsewhere = [Path(entry) / "fs_plugins" / "custom_ops" / own.name for entry in sys.path if entry]
-    return [path for path in dict.fromkeys([own, *elsewhere]) if path.is_file()]
+    built = sources.library_path(device)
+    elsewhere = [Path(entry) / "fs_plugins" / "custom_ops" / built.name for entry in sys.path if entry]
+    return [path for path in dict.fromkeys([built, *elsewhere]) if path.is_file()]
 
 
 def _open(path: Path, device: str) -> ctypes.CDLL:

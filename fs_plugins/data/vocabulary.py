@@ -25,7 +25,7 @@ HINT = f"give the {DICT_FILE} of the pre-training, or the folder of its data, it
 class Vocabulary:
     """Symbols in the order of their ids."""
 
-    symbols: tuple[str, ...]  # with fairseq's special ones and ``<mask>``, as a model has them
+    symbols: tuple[str, ...]  # includes fairseq's special ones and ``<mask>``, as a model has them
     source: str  # the file that they were read from, for messages
     # identity of the dict.txt that an exported model was trained with, whose symbols may be written otherwise
     # in its tokenizer (GPT-2's are numbers)
@@ -65,16 +65,16 @@ class Vocabulary:
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""
-        same_size = len(self.symbols) == len(other.symbols)  # unlike after a resizing
+        same_size = len(self.symbols) == len(other.symbols)  # differs after a resizing
         if self.symbols == other.symbols or same_size and other.recorded == self.identity:
             return
         pairs = enumerate(zip_longest(self.symbols, other.symbols))
         entry, pair = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        here, there = ("missing" if symbol is None else repr(symbol) for symbol in pair)
+        one, another = ("missing" if symbol is None else repr(symbol) for symbol in pair)
         raise ValueError(
             f"{self.source} ({len(self.symbols):,} entries with {MASK}) and {other.source} "
-            f"({len(other.symbols):,}) are different vocabularies: entry {entry} is {here} in the one and "
-            f"{there} in the other: {way_out}"
+            f"({len(other.symbols):,}) are different vocabularies: entry {entry} is {one} in the one and "
+            f"{another} in the other: {way_out}"
         )
 
 

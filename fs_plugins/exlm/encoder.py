@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fs_plugins.exlm.rotary import RotaryEmbedding, rotate
 
-ACTIVATIONS = {  # by fairseq's names
+ACTIVATIONS = {  # have fairseq's names
     "gelu": F.gelu,
     "gelu_accurate": partial(F.gelu, approximate="tanh"),
     "gelu_fast": partial(F.gelu, approximate="tanh"),

@@ -13,7 +13,7 @@ class Sizes(NamedTuple):
     """The sizes of an expanded batch."""
 
     N: int  # tokens of the longest sentence after the expansion
-    U: int  # and before it, with the ``</s>`` that was appended if any
+    U: int  # the same before it, with any ``</s>`` that was appended
     M: int  # targets of the sentence with the most
     full: bool = False  # whether all sentences have N tokens, so that nothing is padding
     unexpanded_full: bool = False  # whether all have U
@@ -26,7 +26,7 @@ class Sizes(NamedTuple):
         tokens, targets, starts_well = counts.unbind(1)
         lengths = torch.add(tokens, targets, alpha=k - 1)
         least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
-        (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
+        (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the only sync
         if not good:
             raise ValueError(
                 f"sentence {int((starts_well == 0).nonzero()[0])} of the batch does not start with <s>, "
@@ -93,16 +93,16 @@ def expand_states(
     is_token = tokens != pad
     expanded = ((originals == bos) | (originals == eos) | F.pad(masked, (0, 1))) & is_token
 
-    # Counted up to and with each token: tokens, expanded tokens, states.
+    # Counts up to and including each token: of tokens, expanded tokens, states.
     before, ranks = is_token.cumsum(1), expanded.cumsum(1)
     ends = torch.add(before, ranks, alpha=k - 1)
-    starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
+    starts = F.pad(ends, (1, 0))  # [B, T + 2] index of each token's first state
     target_lengths = ranks[:, -1]
     sizes = sizes(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
 
     # Expanded token n comes from the first original token whose states end after n: from the last on padding.
-    place = torch.arange(sizes.N, device=tokens.device)
-    is_state = place < ends[:, -1:]
+    index = torch.arange(sizes.N, device=tokens.device)
+    is_state = index < ends[:, -1:]
     source = _count_up_to(ends, sizes.N).clamp(max=T)  # [B, N]
     is_node = expanded.gather(1, source) & is_state
 
@@ -113,7 +113,7 @@ def expand_states(
     return StateLayout(
         tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
         positions=source * is_state,
-        copies=(place - starts.gather(1, source) + 1) * is_node,
+        copies=(index - starts.gather(1, source) + 1) * is_node,
         node_positions=(node_positions * has_target[:, :, None]).flatten(1),
         node_sources=target_source.repeat_interleave(k, dim=1),
         node_lengths=target_lengths * k,
@@ -130,7 +130,7 @@ def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tupl
     tokens, originals = (F.pad(t, (0, 1), value=pad) for t in (tokens, originals))
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
     last = originals.gather(1, (lengths - 1).clamp(min=0))
-    end = torch.where(last == eos, pad, eos)  # at the first free place
+    end = torch.where(last == eos, pad, eos)  # goes after the last token
     return tokens.scatter(1, lengths, end), originals.scatter(1, lengths, end)
 
 

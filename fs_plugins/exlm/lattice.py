@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fs_plugins.exlm.graph import GraphKind
-from fs_plugins.exlm.transitions import NO_EDGE
+from fs_plugins.exlm.transitions import LOG_ZERO
 
 
 class Lattice(GraphKind):
@@ -31,8 +31,8 @@ class Lattice(GraphKind):
     def links(self, transitions, layout):
         B, n, k, _ = transitions.shape
         links = transitions.new_full((B, n + 1, n + 1, k, k), -math.inf)
-        steps = transitions.masked_fill(~_arrives(transitions, layout.target_lengths), -math.inf)
-        links.diagonal(1, 1, 2).copy_(steps.movedim(1, -1))
+        known = transitions.masked_fill(~_arrives(transitions, layout.target_lengths), -math.inf)
+        links.diagonal(1, 1, 2).copy_(known.movedim(1, -1))
         return links.transpose(2, 3).flatten(3).flatten(1, 2)
 
     def log_prob(self, graph, score, dag_loss):
@@ -44,32 +44,33 @@ class Lattice(GraphKind):
         return pairs * d + pairs * k
 
 
-def lattice_log_prob(own: Tensor, steps: Tensor, target_lengths: Tensor) -> Tensor:
+def lattice_log_prob(own: Tensor, transitions: Tensor, target_lengths: Tensor) -> Tensor:
     """Computes the log-probability of each sentence's targets, over all paths from first to last node.
 
     The matrices are multiplied in pairs, in log2 M rounds.
 
     Args:
         own: [B, M, k] log-probability of each target at its token's states.
-        steps: [B, M - 1, k, k], from :meth:`Lattice.transitions`.
+        transitions: [B, M - 1, k, k], from :meth:`Lattice.transitions`.
         target_lengths: [B] int64 targets of each sentence, at least 2.
 
     Returns:
         [B] in nats, differentiable.
     """
     k = own.shape[-1]
-    nothing = torch.full_like(steps[0, 0], NO_EDGE).fill_diagonal_(0.0)  # the logarithm of the identity
-    own = own.clamp(min=NO_EDGE)  # finite, so that the gradient of a word that cannot be is 0 and not NaN
-    product = torch.where(_arrives(steps, target_lengths), steps + own[:, 1:, None], nothing)
+    nothing = torch.full_like(transitions[0, 0], LOG_ZERO).fill_diagonal_(0.0)  # log of the identity
+    own = own.clamp(min=LOG_ZERO)  # the gradient of an impossible word is 0, not NaN
+    product = transitions + own[:, 1:, None]
+    product = torch.where(_arrives(transitions, target_lengths), product, nothing)
     while (n := product.shape[1]) > 1:
         if n % 2:
             product = torch.cat([product, nothing.expand(len(own), 1, k, k)], 1)
         product = (product[:, ::2, :, :, None] + product[:, 1::2, None]).logsumexp(3)
     total = own[:, 0, 0] + product[:, 0, 0, -1]
-    return total.masked_fill(total < NO_EDGE / 2, -math.inf)
+    return total.masked_fill(total < LOG_ZERO / 2, -math.inf)
 
 
-def _arrives(steps: Tensor, target_lengths: Tensor) -> Tensor:
-    """Returns whether each step leads to a token of the sentence, [B, M - 1, 1, 1] bool."""
-    arrived = torch.arange(1, steps.shape[1] + 1, device=steps.device)
+def _arrives(transitions: Tensor, target_lengths: Tensor) -> Tensor:
+    """Returns whether each transition leads to a token of the sentence, [B, M - 1, 1, 1] bool."""
+    arrived = torch.arange(1, transitions.shape[1] + 1, device=target_lengths.device)
     return (arrived < target_lengths[:, None])[:, :, None, None]

@@ -22,8 +22,8 @@ class LMHead(nn.Module):
         self.dense = nn.Linear(d, d)
         self.activation = ACTIVATIONS[settings.hidden_act]
         self.layer_norm = nn.LayerNorm(d, settings.layer_norm_eps)
-        own = None if settings.tie_word_embeddings else nn.Linear(d, V, bias=False).weight
-        self.weight = embedding.weight if own is None else own
+        tied = settings.tie_word_embeddings
+        self.weight = embedding.weight if tied else nn.Linear(d, V, bias=False).weight
         self.bias = nn.Parameter(torch.zeros(V))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class ExLM(MLM):
         if transitions:
             projected = self.project(features, layout)
             links = self.kind.transitions(*projected, layout, self.k, self.settings.max_transition_length)
-        # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
+        # Views, so that DistributedDataParallel with --find-unused-parameters takes them for used here.
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
         return StateGraph(states, weight, self.node_bias(bias), links, layout, self.kind)
 

@@ -68,10 +68,10 @@ class About:
     """What is known of a setting besides its name and default."""
 
     values: Values
-    flag: str | None  # of fairseq-train, as in its arguments: ``ext_state_num``; None if it has none
+    flag: str | None  # name among fairseq-train's arguments: ``ext_state_num``; None if it has none
     help: str
     decides: str
-    metavar: str | None = None  # what ``--help`` calls its value
+    metavar: str | None = None  # name of its value in ``--help``
     of_states: bool = False  # whether a model without states lacks the flag
     inverted: bool = False  # whether the flag is True where the setting is False
 
@@ -123,7 +123,7 @@ class Settings:
     hidden_act: str = setting(
         "gelu", ACTIVATION, "activation_fn", "activation function of the encoder", FUNCTION
     )
-    # of heads, which a fine-tuning makes anew
+    # Does not change FUNCTION: a fine-tuning makes heads anew.
     classifier_activation: str = setting(
         "tanh", ACTIVATION, "pooler_activation_fn", "activation function of the heads"
     )

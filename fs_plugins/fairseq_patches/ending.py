@@ -47,7 +47,7 @@ def end_of(trainer, iterator, resumed: bool = False) -> dict | None:
         TIME: (flags.stop_time_hours, 0 < flags.stop_time_hours < hours and not resumed),
     }
     if epoch == iterator.epoch and not resumed:
-        del limits["--stop-min-lr"]  # which fairseq looks at between epochs
+        del limits["--stop-min-lr"]  # fairseq looks at it between epochs
     by = next((flag for flag, (_, reached) in limits.items() if reached), None)
     return by and {"by": by, "limit": limits[by][0], "updates": updates}
 

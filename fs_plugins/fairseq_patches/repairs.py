@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 # gradients of sharp attention and transitions are full of them. PyTorch's threads start later and inherit it.
 torch.set_flush_denormal(True)
 
-# Gone with NumPy 2: of --sample-break-mode eos (fairseq.data.token_block_dataset).
+# NumPy 2 lacks it; --sample-break-mode eos needs it (fairseq.data.token_block_dataset).
 if not hasattr(np, "compat"):
     np.compat = argparse.Namespace(long=int)
 

@@ -87,11 +87,11 @@ def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     once = getattr(cfg, "continue_once", None)  # settings of a caller's own may lack it
     resumes = cfg.restore_file == "checkpoint_last.pt"
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
-    # In the run's own folder it need not exist yet: the same command starts and resumes a run.
-    own = resumes or (cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder)
+    # A checkpoint in the run's own folder need not exist yet: one command starts and resumes a run.
+    in_folder = resumes or (cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder)
     first = resumes and not PathManager.exists(os.path.join(folder, restored))
     for option, path, needed in (
-        ("--restore-file", restored, not own),
+        ("--restore-file", restored, not in_folder),
         ("--finetune-from-model", start, start is not None and (first or not resumes)),
         ("--continue-once", once, once is not None and first),
     ):

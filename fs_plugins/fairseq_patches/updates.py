@@ -54,7 +54,7 @@ def zero_at_once(original, optimizer):
         optimizer._multiply_factor = 1.0 / float(optimizer.scaler.loss_scale)
 
 
-if not utils.multi_tensor_l2norm_available:  # apex
+if not utils.multi_tensor_l2norm_available:  # needs apex
     utils.multi_tensor_l2norm_available = True
     utils.multi_tensor_total_norm = lambda grads: torch.stack(
         [norm.to(grads[0].device) for norm in torch._foreach_norm(grads, 2, torch.float32)]

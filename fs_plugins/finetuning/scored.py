@@ -18,17 +18,17 @@ class ScoredTask(FairseqTask):
     (:class:`NamedSplit`).
     """
 
-    # Of the class:
+    # Attributes of a class:
     criterion: str  # the name of its loss
     architecture = "ExLMForSequenceClassification"  # the class of transformers that has such a head
     reads_smiles = False
     length = "max_positions"  # its flag with the most tokens of a text
     samples: tuple[str, ...] = ()  # its flags by which samples are made and scored, which exports keep
     n_best = 1  # outputs of a row that are kept, if it has several
-    # Of a task:
+    # Attributes of a task:
     called_with: dict  # arguments for which models give what is scored, besides a batch's ``net_input``
     metric: str  # the one of :meth:`score` that counts
-    dictionary: Dictionary  # with ``<mask>``
+    dictionary: Dictionary  # includes ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
 
     @classmethod
@@ -58,8 +58,8 @@ class ScoredTask(FairseqTask):
         with recorded_outputs(model) as outputs:
             result = super().valid_step(sample, model, criterion)
         split, rows = sample["split"], from_all_workers(_by_id(self, sample, outputs[0]))
-        # Here and not in reduce_metrics, where fairseq would want the scores of each batch too. Named by the
-        # split, as fairseq also adds up all splits of --valid-subset in one place.
+        # Logged here, as in reduce_metrics fairseq would want the scores of each batch too. Named by the
+        # split, as fairseq also adds up all splits of --valid-subset.
         key = f"_{split}"
         metrics.log_custom(lambda: RowsMeter(self, split), key, rows)
         for name in self.logged({}):

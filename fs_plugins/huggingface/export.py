@@ -89,8 +89,8 @@ def export(
         **exported_config.sentence_transformers_files(config, pooling),
     }
     if half:
-        own = "classifier.out_proj."  # weights of a regression are in the units of its labels
-        tensors = {name: t if name.startswith(own) else t.half() for name, t in tensors.items()}
+        kept = "classifier.out_proj."  # weights of a regression are in the units of its labels
+        tensors = {name: t if name.startswith(kept) else t.half() for name, t in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
     about = {"name": name or folder.name, "licence": licence, "notes": notes}

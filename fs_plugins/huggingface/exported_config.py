@@ -16,7 +16,7 @@ from fs_plugins.huggingface.weights import SEQUENCES, TIED, Head
 
 logger = logging.getLogger(__name__)
 
-IS_FIRST = {"first": True, "mean": False}  # how a text becomes one vector
+IS_FIRST = {"first": True, "mean": False}  # pooling -> whether it takes the first state
 # flags by which a pre-training makes samples
 SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")
 
@@ -113,9 +113,9 @@ def trained_length(checkpoint: Checkpoint) -> int | None:
         return None
     flag = getattr(TASK_REGISTRY[checkpoint.task], "length", "max_positions")
     most, copies = checkpoint.model.max_positions(), checkpoint.copies
-    own = getattr(checkpoint.cfg.task, flag, None) or most
+    limit = getattr(checkpoint.cfg.task, flag, None) or most
     # positions count the copies of a Repeated MLM, tokens of a molecule do not
-    return min(most // copies, own // copies if flag == "max_positions" else own)
+    return min(most // copies, limit // copies if flag == "max_positions" else limit)
 
 
 def longest_text(config: dict) -> int:

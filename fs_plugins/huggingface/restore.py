@@ -13,7 +13,6 @@ from fairseq.data import Dictionary
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file
-from torch import Tensor
 
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
@@ -32,14 +31,14 @@ from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
 from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.huggingface import exported_config, weights
-from fs_plugins.huggingface.tokenizer_files import SPECIAL, written_as
+from fs_plugins.huggingface.tokenizer_files import written_as
 from fs_plugins.huggingface.weights import Head
 from fs_plugins.models.architectures import ARCHITECTURES, EXLM, MLM
 from fs_plugins.models.flags import from_settings
 
 logger = logging.getLogger(__name__)
 
-INDEX, WEIGHTS = "model.safetensors.index.json", "model.safetensors"
+WEIGHTS = "model.safetensors"
 EPSILON = Settings.layer_norm_eps
 
 
@@ -73,7 +72,7 @@ def restore(
     What the folder does not hold (after a fine-tuning the LM head and the transitions) is initialised.
 
     Args:
-        folder: with config.json and model.safetensors, whole or in shards.
+        folder: with config.json and model.safetensors.
         data: folder of the ``dict.txt`` of the pre-training, and of data to measure on; by default the
             dictionary is that of the folder's tokenizer.
         device: as of :func:`load_checkpoint`.
@@ -83,7 +82,7 @@ def restore(
     """
     folder = Path(folder)
     config, state, cfg = read_folder(folder)
-    dictionary, written = dictionary_of(folder, config, data)
+    dictionary, written = dictionary_of(folder, data)
     for kept in state["task_state"].values():
         kept["symbols"] = list(dictionary.symbols)
     with naming_errors(folder / "config.json"):
@@ -92,11 +91,11 @@ def restore(
             model.register_classification_head(head.name, num_classes=len(state["outputs"]["names"]))
         elif head is not None:
             model.register_token_head(head.name, 2)
-    own, held = model.state_dict(), state["model"]
-    missing = [name for name in own if name not in held and not name.endswith(weights.COMPUTED)]
+    initial, held = model.state_dict(), state["model"]
+    missing = [name for name in initial if name not in held and not name.endswith(weights.COMPUTED)]
     if lost := weights.incomplete_parts(missing, held):
         raise ValueError(f"{folder} lacks {lost[0]}: save the whole model again")
-    state["model"] = {**own, **held}
+    state["model"] = {**initial, **held}
     about = {"data": None if data is None else Path(data), "written": written}
     about["smiles"] = config["fairseq"].get("smiles")
     about["missing"] = tuple(sorted({".".join(name.split(".")[:2]) for name in missing}))
@@ -160,7 +159,8 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
             raise ValueError(f"layer_norm_eps is {eps!r:.200}, here {EPSILON}: use it in transformers alone")
         SIZE.checked(config["repeat_times"], "repeat_times")
         head = head_of(config)
-    tensors = read_tensors(folder)
+    with naming_errors(folder / WEIGHTS):
+        tensors = load_file(folder / WEIGHTS)
     with naming_errors(path):
         outputs = info = None
         if head is not None and head.of_sequences:
@@ -178,20 +178,6 @@ def read_folder(folder: Path) -> tuple[dict, dict, DictConfig]:
         raise ValueError(f"{wrong}, and {len(embedding)} tokens have weights: mend config.json")
     state["task_state"] = {cfg.task._name: info.to_dict()} if info else {}
     return config, state, cfg
-
-
-def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Returns the tensors of model.safetensors, whole or in shards, by their names in a model with
-    a head."""
-    names, tensors = [WEIGHTS], {}
-    if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():  # the choice of transformers
-        with naming_errors(folder / INDEX):
-            index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-            names = sorted({os.fspath(name) for name in index["weight_map"].values()})
-    for name in names:
-        with naming_errors(folder / name):
-            tensors |= load_file(folder / name)
-    return tensors
 
 
 def properties_of(folder: Path, outputs: Outputs, recorded: dict) -> PropertyInfo | None:
@@ -229,7 +215,7 @@ def head_of(config: dict) -> Head | None:
     return Head(name, config["fairseq"].get("head") or usual[name])
 
 
-def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | None]:
+def dictionary_of(folder: Path, data) -> tuple[Dictionary, str | None]:
     """Returns the dictionary in ``data``, else the tokenizer's; and how text is written in its symbols, as of
     ``make_codec``, if the folder says so. Raises ValueError for another dictionary than the model's."""
     tokenizer = folder / TOKENIZER
@@ -238,15 +224,11 @@ def dictionary_of(folder: Path, config: dict, data) -> tuple[Dictionary, str | N
     dictionary.add_symbol(MASK)
     vocabulary = Vocabulary.of(dictionary.symbols, dictionary_file(source))
     if tokenizer.is_file():
-        own = Vocabulary.read(folder)
-        if vocabulary.symbols == own.symbols:
+        trained_on = Vocabulary.read(folder)
+        if vocabulary.symbols == trained_on.symbols:
             written = written_as(tokenizer)
         else:
-            vocabulary.check(own, f"give data prepared with --dictionary {folder}, or none (--data)")
-    for name, token in SPECIAL.items():
-        if config.get(f"{name}_token_id", (index := dictionary.index(token))) != index:
-            wrong = f"{name}_token_id of {folder}/config.json is {config[f'{name}_token_id']!r:.200}"
-            raise ValueError(f"{wrong}, and {token} of {vocabulary.source} is {index}: mend config.json")
+            vocabulary.check(trained_on, f"give data prepared with --dictionary {folder}, or none (--data)")
     return dictionary, written
 
 

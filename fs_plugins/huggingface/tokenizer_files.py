@@ -48,12 +48,12 @@ def tokenizer_config(max_length: int, canonical: bool = False, allow_valence: bo
         canonical: whether SMILES are brought into RDKit's canonical form; ``allow_valence``: whether atoms
             may have more bonds than RDKit permits.
     """
-    own = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    kind = {"tokenizer_class": "PreTrainedTokenizerFast"}
     if canonical:
-        own = {"tokenizer_class": SMILES_TOKENIZER.partition(".")[2], "allow_valence": allow_valence}
-        own["auto_map"] = {"AutoTokenizer": [None, SMILES_TOKENIZER]}
+        kind = {"tokenizer_class": SMILES_TOKENIZER.partition(".")[2], "allow_valence": allow_valence}
+        kind["auto_map"] = {"AutoTokenizer": [None, SMILES_TOKENIZER]}
     return {
-        **own,
+        **kind,
         "model_max_length": max_length,
         "model_input_names": ["input_ids", "attention_mask"],
         "padding_side": "right",
@@ -75,7 +75,7 @@ def _renumbered(dictionary: Dictionary, bpe: ByteBpe) -> Tokenizer:
     added = (token for token in content["added_tokens"] if not token["special"])
     content["added_tokens"] = [{**token, "id": ids[token["content"]]} for token in added]
     tokenizer = Tokenizer.from_str(json.dumps({**content, "post_processor": None}))
-    if bpe.puts_blank:  # none before what follows a mask
+    if bpe.puts_blank:  # puts none before what follows a mask
         blank = pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blank, bpe.inner.pre_tokenizer])
         tokenizer.decoder = decoders.Sequence([tokenizer.decoder, decoders.Strip(" ", 1, 0)])

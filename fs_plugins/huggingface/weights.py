@@ -23,7 +23,7 @@ class Head:
     """A fine-tuned head."""
 
     architecture: str  # its class in transformers, of HEADS
-    name: str  # in the checkpoint
+    name: str  # name in the checkpoint
 
     @property
     def of_sequences(self) -> bool:

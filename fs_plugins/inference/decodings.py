@@ -6,8 +6,8 @@ P_u(y), as in training. The words between ``<s>`` and ``</s>`` are the decoding:
 (what training aligns), or any number. "Any number" is a path of exactly L nodes which, once it is at the last
 one, stays there: a link from the last node to itself of probability 1, which emits nothing.
 
-All tensors here belong to one sentence and are float64, on a CPU: ``words`` [L, V], log-probabilities of the
-vocabulary at each node; ``links`` [L, L], log E(u, v) of the transition u -> v, -inf where none is.
+All tensors here belong to one sentence and are float64, on a CPU: ``log_probs`` [L, V] of the vocabulary at
+each node; ``links`` [L, L], log E(u, v) of the transition u -> v, -inf where none is.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from fs_plugins.custom_ops.dag_loss import dag_loss
 class Path:
     """A way through the graph."""
 
-    nodes: tuple[int, ...]  # from 0 to L - 1
+    nodes: tuple[int, ...]  # indices, from 0 to L - 1
     words: tuple[int, ...]  # ids that the nodes between the first and the last emit; two fewer than nodes
     log_prob: float  # log-probability (nats) of the path and its words, ``<s>`` and ``</s>`` among them
 
@@ -33,10 +33,10 @@ class GraphDecoder:
     ``bos`` and ``eos`` are ids of ``<s>`` and ``</s>``, ``barred`` those that no node between the first and
     the last emits in a decoding. Raises ValueError if no path leads from the first node to the last."""
 
-    def __init__(self, words: Tensor, links: Tensor, bos: int, eos: int, barred: Sequence[int] = ()):
-        L = len(words)
-        self.words = words.double()
-        self.inner = self.words.clone()  # copy for what is decoded
+    def __init__(self, log_probs: Tensor, links: Tensor, bos: int, eos: int, barred: Sequence[int] = ()):
+        L = len(log_probs)
+        self.log_probs = log_probs.double()
+        self.inner = self.log_probs.clone()  # copy for what is decoded
         self.inner[:, list(barred)] = -torch.inf
         no_edge = torch.ones(L, L, dtype=torch.bool).tril()
         self.links = links.double().masked_fill(no_edge, -torch.inf)
@@ -64,7 +64,7 @@ class GraphDecoder:
         """Returns the probability [L] that a path, drawn by the transitions, passes each node."""
         visits = torch.zeros(self.L, dtype=torch.float64)
         visits[0] = 1.0
-        # transitions of the paths that arrive
+        # Transitions of the paths that arrive.
         onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()
         for v in range(1, self.L):
             visits[v] = visits @ onward[:, v]
@@ -77,11 +77,11 @@ class GraphDecoder:
     def best(self, count: int | None = None) -> Path | None:
         """Returns the most probable path and words (Viterbi); None if there is no path of so many words."""
         emit, word = self.inner.max(1)
-        emit[-1] = self.words[-1, self.eos]
+        emit[-1] = self.log_probs[-1, self.eos]
         edges, back = self.links + emit, []
         edges[-1, -1] = 0.0 if count is None else -torch.inf
         score = torch.full_like(emit, -torch.inf)
-        score[0] = self.words[0, self.bos]
+        score[0] = self.log_probs[0, self.bos]
         for _ in range(self.L - 1 if count is None else count + 1):
             score, u = (score[:, None] + edges).max(0)
             back.append(u)
@@ -112,15 +112,15 @@ class GraphDecoder:
         if inner.any():
             chance = self.inner[nodes[inner]].softmax(-1)
             words[inner] = torch.multinomial(chance, 1, generator=generator)[:, 0]
-        steps = links[nodes[:, :-1], nodes[:, 1:]] + self.words[nodes, words][:, 1:]
+        steps = links[nodes[:, :-1], nodes[:, 1:]] + self.log_probs[nodes, words][:, 1:]
         stays = at_end[:, :-1]  # the last node emits nothing more
-        log_probs = self.words[0, self.bos] + steps.masked_fill(stays, 0.0).sum(1)
+        log_probs = self.log_probs[0, self.bos] + steps.masked_fill(stays, 0.0).sum(1)
         rows = zip(nodes.tolist(), words.tolist(), log_probs.tolist(), (~at_end).sum(1).tolist(), strict=True)
-        return [Path((*row[:n], self.L - 1), (*said[1:n],), log_prob) for row, said, log_prob, n in rows]
+        return [Path((*row[:n], self.L - 1), (*ids[1:n],), log_prob) for row, ids, log_prob, n in rows]
 
     def words_log_prob(self, words) -> float:
         """Returns the log-probability of a decoding, summed over all its paths: what training maximises."""
         ids = torch.tensor([self.bos, *words, self.eos])
-        match = self.words[:, ids].t()[None]  # [1, M, L]
+        match = self.log_probs[:, ids].t()[None]  # [1, M, L]
         lengths = torch.tensor([self.L]), torch.tensor([len(ids)])
         return float(dag_loss(match, self.links[None], *lengths))

@@ -28,7 +28,7 @@ class Token:
 class State:
     """A state of the graph."""
 
-    index: int  # of the node, from 0
+    index: int  # number of the node, from 0
     name: str  # "mask 1, state 2", or "<s>, state 1"
     token: int  # index in the text, with ``<s>`` at 0, of the token that it is a state of
     mask: int  # 1, 2, ... for the states of masks, 0 for others
@@ -40,12 +40,12 @@ class State:
 class Decoding:
     """The text as a path through the graph fills it."""
 
-    text: str  # with the masks replaced
+    text: str  # text with its masks replaced
     pieces: list[tuple[str, int]]  # the text in parts, each with the number of the mask that it fills, or 0
     states: list[int]  # the path, by index
     log_prob: float  # log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``
     total_log_prob: float  # the same, summed over all paths that give these tokens
-    count: int = 1  # how many samples of its kind have this text; 1 for the best
+    count: int = 1  # number of samples of its kind with this text; 1 for the best
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TextGraph:
     of_molecule: bool  # whether the text is SMILES
     tokens: list[str]  # its symbols as shown, with ``<s>`` and ``</s>``
     k: int  # states of each mask
-    masks: int  # how many there are
+    masks: int  # number of masks
     states: list[State]  # the L = k (masks + 2) states
     transitions: list[list[float]]  # [L][L] probabilities E(u, v)
     best: Decoding | None  # the best decoding of as many tokens as masks: token i fills mask i
@@ -158,13 +158,13 @@ class _Sentence:
         ends = dictionary.bos(), dictionary.eos()
         self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
         self.sources = graph.layout.node_sources[0].tolist()  # index of each state's symbol
-        places = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
-        self.masks = {place: number for number, place in enumerate(places, 1)}
+        indices = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
+        self.masks = {index: number for number, index in enumerate(indices, 1)}
 
     def states(self, k: int, top: int) -> list[State]:
         """Returns the states, each with its ``top`` most probable tokens."""
         visits = self.decoder.visits().tolist()
-        tokens = top_tokens(self.decoder.words.exp(), top, self.codec, self.dictionary)
+        tokens = top_tokens(self.decoder.log_probs.exp(), top, self.codec, self.dictionary)
         states = []
         for u, source in enumerate(self.sources):
             mask = self.masks.get(source, 0)
@@ -178,11 +178,11 @@ class _Sentence:
         if path is None:
             return None
         symbols = [self.dictionary[word] for word in path.words]
-        places = self.masks if by_order else [self.sources[u] for u in path.nodes[1:-1]]
+        indices = self.masks if by_order else [self.sources[u] for u in path.nodes[1:-1]]
         filled: list[list[str]] = [[] if i in self.masks else [s] for i, s in enumerate(self.symbols)]
         filled[0], filled[-1] = [], []
-        for place, symbol in zip(places, symbols, strict=True):
-            filled[place].append(symbol)
+        for index, symbol in zip(indices, symbols, strict=True):
+            filled[index].append(symbol)
         return Decoding(
             text=self.codec.decode([symbol for group in filled for symbol in group]).strip(),
             pieces=self.pieces(filled),

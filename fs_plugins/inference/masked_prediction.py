@@ -29,7 +29,7 @@ from fs_plugins.speed.match_scores import match_scores
 class MaskedGraph:
     """The graph of B masked sentences, as the model gives it without knowing a masked word."""
 
-    graph: StateGraph  # with links (the transitions)
+    graph: StateGraph  # has links
     is_masked: Tensor  # [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding
 
     @cached_property

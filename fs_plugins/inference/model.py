@@ -179,8 +179,8 @@ class Model:
             return states[:, 0].float()
         read = extra["layout"].tokens if "layout" in extra else tokens
         dictionary = self.checkpoint.dictionary
-        own = ~torch.isin(read, read.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
-        weights = own.float()[..., None]
+        is_word = ~torch.isin(read, read.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
+        weights = is_word.float()[..., None]
         return (states.float() * weights).sum(1) / weights.sum(1)
 
     def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:

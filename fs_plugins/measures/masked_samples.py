@@ -35,9 +35,9 @@ class MaskedBatch:
         """Yields which masked tokens are filled in each pass, [B, T] bool: of a sample's M masks as many as
         in any other pass, or one more or fewer; with M passes or more, one by one."""
         most = self.ranks.amax(1, keepdim=True)
-        own = most.clamp(max=passes)
-        group = torch.where(self.masked, (self.ranks - 1) * own // most.clamp(min=1), -1)
-        for i in range(int(own.max())):
+        groups = most.clamp(max=passes)
+        group = torch.where(self.masked, (self.ranks - 1) * groups // most.clamp(min=1), -1)
+        for i in range(int(groups.max())):
             yield group == i
 
 
@@ -71,7 +71,7 @@ def load_samples(
             training, so that models of the same training but another ``--max-positions`` get the same.
     """
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
-    break_mode = break_mode or str(getattr(task, "sample_break_mode", "eos"))  # rows, of a fine-tuning
+    break_mode = break_mode or str(getattr(task, "sample_break_mode", "eos"))  # a fine-tuning has rows
     longest = getattr(task, "tokens_per_sample", None)
     length = longest or 2  # not read with eos, which other data than a pre-training's need
     folder = Path(checkpoint.data or ".")

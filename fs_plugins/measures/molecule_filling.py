@@ -62,8 +62,8 @@ def _draw(
     bos, eos = predictor.dictionary.bos(), predictor.dictionary.eos()
     for b, generator in enumerate(generators):
         L, M = int(layout.node_lengths[b]), int(layout.target_lengths[b])
-        words = graph.graph.log_probs(b).double().log_softmax(-1).cpu()
-        decoder = GraphDecoder(words, graph.graph.links[b, :L, :L].cpu(), bos, eos)
+        log_probs = graph.graph.log_probs(b).double().log_softmax(-1).cpu()
+        decoder = GraphDecoder(log_probs, graph.graph.links[b, :L, :L].cpu(), bos, eos)
         paths = decoder.sample(generator, n, M - 2)
         if not paths:
             raise ValueError(f"the model has no path of {M} nodes through its {L}, one for each target")

@@ -48,7 +48,7 @@ def complete(architecture: tuple, args) -> None:
     length, copies = (getattr(args, name, None) for name in ("tokens_per_sample", "repeat_times"))
     set_defaults(args, max_positions=(length or 512) * (copies or 1))
     set_defaults(args, **defaults_of(MLM_FLAGS))
-    roberta_defaults(args)  # what fairseq's heads read besides
+    roberta_defaults(args)  # settings that fairseq's heads read
 
 
 for _name, _architecture in ARCHITECTURES.items():

@@ -46,10 +46,10 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
-    outputs = targets * k  # where the vocabulary is computed
+    outputs = targets * k  # nodes with scores of the vocabulary
     products = outputs / alike * d * d + outputs * d * V
     if alike > 1:
-        products = products + outputs * d  # of tokens and the states' vectors, for the layer norm
+        products = products + outputs * d  # tokens times the states' vectors, for the layer norm
     for n, E in ((first, T), (layers - first, tokens)):
         products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
     if exlm and transitions:

@@ -28,7 +28,7 @@ class ExLMModel(RotaryRobertaModel):
     flags = EXLM_FLAGS
 
     def initialise(self) -> None:
-        self.encoder.apply(init_bert_params)  # twice, as ever: a seed keeps giving the same weights
+        self.encoder.apply(init_bert_params)  # draws once more, so that a seed keeps giving the same weights
         if getattr(self.encoder, "state_embedding", None) is not None:
             self.encoder.reset_states()
         super().initialise()
@@ -82,8 +82,8 @@ class ExLMModel(RotaryRobertaModel):
         prefix = f"{name}.encoder." if name else "encoder."
         if not any(key.startswith(f"{prefix}query_linear.") for key in state_dict):
             shared = ("sentence_encoder.", "lm_head.")
-            own = {
+            initial = {
                 key: value for key, value in self.encoder.state_dict().items() if not key.startswith(shared)
             }
-            logger.warning("the checkpoint is an MLM's: %s are as initialised", ", ".join(own))
-            state_dict |= {f"{prefix}{key}": value for key, value in own.items()}
+            logger.warning("the checkpoint is an MLM's: %s are as initialised", ", ".join(initial))
+            state_dict |= {f"{prefix}{key}": value for key, value in initial.items()}

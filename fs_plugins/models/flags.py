@@ -15,7 +15,7 @@ class Flag:
     """A flag of a model."""
 
     name: str  # as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``
-    default: Any  # where neither the command nor the architecture says; None if it depends on the size
+    default: Any  # value if neither command nor architecture gives one; None if it depends on the size
     about: About
     config: str | None = None  # the name of its setting; None if it is of a training alone
 

@@ -18,7 +18,7 @@ from fs_plugins.speed import accelerate
 from fs_plugins.speed.compilation import MULTIPLE, compile_parts, is_on_gpu
 
 logger = logging.getLogger(__name__)
-VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # which the authors' checkpoints hold besides
+VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # buffers of the authors' checkpoints
 
 
 @register_model("p_roberta")
@@ -65,7 +65,7 @@ class RotaryRobertaModel(RobertaModel):
         ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
         if token_head_name is not None:
             return self.token_heads[token_head_name](self.features(src_tokens)), {}
-        if classification_head_name is not None:  # which reads the first token alone
+        if classification_head_name is not None:  # the head reads the first token alone
             first = self.features(src_tokens, only_first=True)
             return self.classification_heads[classification_head_name](first), {}
         if features_only:
@@ -133,20 +133,20 @@ class RotaryRobertaModel(RobertaModel):
         were initialised. The authors' buffers are computed here."""
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}." if name else ""
-        encoder = f"{prefix}encoder.sentence_encoder."
+        encoder, heads = f"{prefix}encoder.sentence_encoder.", f"{prefix}token_heads."
         for key in [key for key in state_dict if key == encoder + VERSION or key.endswith(FREQUENCIES)]:
             del state_dict[key]
         if getattr(self.args, "load_checkpoint_heads", False):
-            start, end = f"{prefix}token_heads.", ".out_proj.weight"
-            for key in [key for key in state_dict if key.startswith(start) and key.endswith(end)]:
-                head = key.removeprefix(start).removesuffix(end)
+            end = ".out_proj.weight"
+            for key in [key for key in state_dict if key.startswith(heads) and key.endswith(end)]:
+                head = key.removeprefix(heads).removesuffix(end)
                 if head not in self.token_heads:
                     self.register_token_head(head, len(state_dict[key]))
-        own = {f"{prefix}token_heads.{key}": value for key, value in self.token_heads.state_dict().items()}
-        for key in [key for key in state_dict if key.startswith(f"{prefix}token_heads.") and key not in own]:
+        initial = {heads + key: value for key, value in self.token_heads.state_dict().items()}
+        for key in [key for key in state_dict if key.startswith(heads) and key not in initial]:
             logger.warning("this model has no such token head, left out of the checkpoint: %s", key)
             del state_dict[key]
-        for key, value in own.items():
+        for key, value in initial.items():
             state_dict.setdefault(key, value)
 
 

@@ -96,7 +96,7 @@ def _what_lacks() -> str | None:
             return "Triton is not installed, or does not support this GPU"
         try:  # a first kernel, for which Triton builds a launcher with a C compiler and Python's headers
             torch.compile(torch.neg, dynamic=False)(torch.ones(8, device="cuda"))
-        except Exception as error:  # of whichever part of it
+        except Exception as error:  # any part of Triton may raise
             return f"Triton cannot compile ({str(error).strip().splitlines()[-1]})"
     try:
         cpp_builder.get_cpp_compiler()

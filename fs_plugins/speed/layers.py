@@ -68,8 +68,8 @@ def turn(cos: Tensor, sin: Tensor, rotated: int, *parts: Tensor) -> Tensor:
 class _Projections(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *inputs):
-        # Not named one by one: without gradients, torch.compile (2.13) takes a function of so many arguments
-        # as it has parameters, *args being one, for one without ctx.
+        # One parameter, *inputs: without gradients, torch.compile (2.13) takes a function with as many
+        # parameters as arguments for one without ctx.
         rotated, cos, sin, x, *parameters = inputs
         weights, biases = parameters[: len(parameters) // 2], parameters[len(parameters) // 2 :]
         ctx.save_for_backward(cos, sin, x, *weights)

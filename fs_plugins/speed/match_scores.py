@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from fs_plugins.speed.compilation import fused_on_gpu
 
 CHUNK_BYTES = 256 * 2**20  # most bytes of float32 logits alive at a time on a CPU
-CUDA_SHARE = 16  # on a GPU: this fraction of its memory
+CUDA_SHARE = 16  # fraction of a GPU's memory instead
 MOST_LOGITS = 2**31 - 1  # most of a chunk: beyond, kernels count in 64 bits, which is slower, if they can
 HALF = (torch.float16, torch.bfloat16)
 # Rows of logits begin at multiples of so many numbers: products with other rows take one and a half times as

@@ -23,7 +23,7 @@ class StateFeatures:
     def __init__(self, x: Tensor, v: Tensor, norm: nn.LayerNorm):
         dtype, self.norm = x.dtype, norm
         with torch.autocast(device_type=x.device.type, enabled=False):
-            x, v = (t.to(torch.promote_types(dtype, torch.float32)) for t in (x, v))  # as layer norms do
+            x, v = (t.to(torch.promote_types(dtype, torch.float32)) for t in (x, v))  # layer norms do so too
             x, v = (t - t.mean(-1, keepdim=True) for t in (x, v))
             both = x.square().mean(-1, keepdim=True) + v.square().mean(-1) + 2 / x.shape[-1] * F.linear(x, v)
             self.scale = (both.mT + norm.eps).rsqrt().to(dtype)  # [B, M, k, 1]

@@ -2,8 +2,6 @@
 alignments; by CTC without transitions; and what states say of each target.
 
 B sentences, L nodes, M targets, k states of each target, V words. Log-probabilities are float32 or wider.
-``NEVER`` stands for the logarithm of 0 in what is computed backwards from words: it is finite, so that
-gradients are 0 there and not NaN.
 """
 
 import math
@@ -12,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-NEVER = -1e4
+from .transitions import LOG_ZERO
 
 
 def node_logits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -61,7 +59,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
                 raise ValueError(
                     f"a length is negative or larger than its dimension ({most}): {lengths.tolist()}"
                 )
-    # -inf at what is not of the sentence, and at edges v -> u with v >= u
+    # Padding, and edges v -> u with v >= u, get -inf.
     nodes = torch.arange(L, device=match.device)
     is_node = nodes < node_lengths[:, None]  # [B, L]
     is_target = torch.arange(M, device=match.device) < target_lengths[:, None]  # [B, M]
@@ -78,7 +76,7 @@ def dag_loss_reference(match: Tensor, links: Tensor, node_lengths: Tensor, targe
     last_node = (node_lengths - 1).clamp(min=0)
     log_prob = f[torch.arange(B, device=match.device), last_target, last_node]
     no_path = (target_lengths < 1) | (node_lengths < 1) | (log_prob == -math.inf)
-    return log_prob.masked_fill(no_path, -math.inf)  # and no gradient
+    return log_prob.masked_fill(no_path, -math.inf)  # has no gradient either
 
 
 def _log_sum_exp(x: Tensor) -> Tensor:
@@ -90,7 +88,7 @@ def _log_sum_exp(x: Tensor) -> Tensor:
     return torch.where(empty, -math.inf, total.masked_fill(empty, 1.0).log() + top)
 
 
-def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+def word_log_probs(log_probs: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
     """Computes log-probabilities of the words of each target, on paths of as many nodes as targets.
 
     log P(word i = w) = log sum over nodes u of P(node i of the path is u) P_u(w): the exact marginal over all
@@ -98,49 +96,50 @@ def word_log_probs(words: Tensor, links: Tensor, node_lengths: Tensor, target_le
     independent.
 
     Args:
-        words: [B, L, V] log-probabilities of the vocabulary at each node.
-        links: [B, L, L] log-probability of each transition, ``NEVER`` where there is no edge.
+        log_probs: [B, L, V] of the vocabulary at each node.
+        links: [B, L, L] log-probability of each transition, ``LOG_ZERO`` where there is no edge.
         node_lengths, target_lengths: [B] int64.
 
     Returns:
         [B, M, V] for the M targets of the sentence with the most; of no meaning beyond a sentence's own.
     """
     M = int(target_lengths.max())
-    sentence = torch.arange(len(words), device=words.device)[:, None]
-    until = _forward_scan(_one_hot_log_probs(words[:, :, 0], torch.zeros_like(node_lengths)), links, M)
-    onward = _forward_scan(_one_hot_log_probs(words[:, :, 0], node_lengths - 1), links.transpose(1, 2), M)
-    to_come = target_lengths[:, None] - 1 - torch.arange(M, device=words.device)  # targets after target i
+    device, at_node = log_probs.device, log_probs[:, :, 0]
+    sentence = torch.arange(len(log_probs), device=device)[:, None]
+    until = _forward_scan(_one_hot_log_probs(at_node, torch.zeros_like(node_lengths)), links, M)
+    onward = _forward_scan(_one_hot_log_probs(at_node, node_lengths - 1), links.transpose(1, 2), M)
+    to_come = target_lengths[:, None] - 1 - torch.arange(M, device=device)  # targets after target i
     node_marginals = (until + onward[sentence, to_come.clamp(min=0)]).softmax(-1)  # [B, M, L]
-    return (node_marginals @ words.exp()).clamp(min=torch.finfo(words.dtype).tiny).log()
+    return (node_marginals @ log_probs.exp()).clamp(min=torch.finfo(log_probs.dtype).tiny).log()
 
 
 def _one_hot_log_probs(like: Tensor, node: Tensor) -> Tensor:
     """Returns [B, L] log-probabilities of being at ``node`` [B] for certain."""
-    return torch.full_like(like, NEVER).scatter(1, node[:, None], 0.0)
+    return torch.full_like(like, LOG_ZERO).scatter(1, node[:, None], 0.0)
 
 
-def _forward_scan(start: Tensor, links: Tensor, steps: int) -> Tensor:
-    """Returns [B, steps, L] log-probabilities of each node after 0, 1, ... transitions; each row is
+def _forward_scan(start: Tensor, links: Tensor, n: int) -> Tensor:
+    """Returns [B, n, L] log-probabilities of each node after 0, 1, ... transitions; each row is
     normalised, so that float32 spends its digits on the differences between nodes."""
     rows = [start]
-    for _ in range(1, steps):
+    for _ in range(1, n):
         rows.append((rows[-1][:, :, None] + links).logsumexp(1).log_softmax(-1))
     return torch.stack(rows, 1)
 
 
-def ctc_log_probs(words: Tensor, blank: Tensor) -> Tensor:
+def ctc_log_probs(log_probs: Tensor, blank: Tensor) -> Tensor:
     """Computes the log-probability that k states emit a word by CTC: a run of it, blanks around it.
 
     Args:
-        words: [..., k, W] log-probability of each word at each state.
+        log_probs: [..., k, W] of each word at each state.
         blank: [..., k, 1] that of the blank.
 
     Returns:
         [..., W] in nats, differentiable.
     """
-    word, empty = words.unbind(-2), blank.unbind(-2)
+    word, empty = log_probs.unbind(-2), blank.unbind(-2)
     inside, before = word[0], empty[0]
-    after = torch.full_like(inside, NEVER)
+    after = torch.full_like(inside, LOG_ZERO)
     for state in range(1, len(word)):
         after = torch.logaddexp(after, inside) + empty[state]
         inside = torch.logaddexp(inside, before) + word[state]
@@ -166,7 +165,8 @@ def ctc_targets_log_prob(own: Tensor, blank: Tensor, is_blank: Tensor, target_le
     return torch.where(has_target, log_probs, 0.0).sum(1)
 
 
-def ctc_word_log_probs(words: Tensor, blank: int) -> Tensor:
-    """Returns log-probabilities [B, M, V] of each target's words by CTC, the blank being none."""
-    scores = ctc_log_probs(words, words[..., blank, None])
-    return scores.index_fill(-1, torch.tensor([blank], device=words.device), NEVER).log_softmax(-1)
+def ctc_word_log_probs(log_probs: Tensor, blank: int) -> Tensor:
+    """Returns log-probabilities [B, M, V] of each target's words by CTC, the blank being none, of those
+    [B, M, k, V] of the vocabulary at its states."""
+    scores = ctc_log_probs(log_probs, log_probs[..., blank, None])
+    return scores.index_fill(-1, torch.tensor([blank], device=scores.device), LOG_ZERO).log_softmax(-1)

@@ -28,7 +28,7 @@ class ExLMConfig(Settings, PreTrainedConfig):
 
     def __post_init__(self, **kwargs):
         names = [field.name for field in fields(self)]
-        for name in kwargs.keys() - set(dir(PreTrainedConfig())):  # which would be kept, and not used
+        for name in kwargs.keys() - set(dir(PreTrainedConfig())):  # would be kept, and not used
             if similar := difflib.get_close_matches(name, names, 1, 0.85):
                 raise ValueError(f"there is no setting {name}: did you mean {similar[0]}?")
         super().__post_init__(**kwargs)

@@ -1,5 +1,6 @@
 """States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ class Sizes(NamedTuple):
     """The sizes of an expanded batch."""
 
     N: int  # tokens of the longest sentence after the expansion
-    U: int  # and before it, with the ``</s>`` that was appended if any
+    U: int  # the same before it, with any ``</s>`` that was appended
     M: int  # targets of the sentence with the most
     full: bool = False  # whether all sentences have N tokens, so that nothing is padding
     unexpanded_full: bool = False  # whether all have U
@@ -25,7 +26,7 @@ class Sizes(NamedTuple):
         tokens, targets, starts_well = counts.unbind(1)
         lengths = torch.add(tokens, targets, alpha=k - 1)
         least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
-        (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the one sync
+        (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the only sync
         if not good:
             raise ValueError(
                 f"sentence {int((starts_well == 0).nonzero()[0])} of the batch does not start with <s>, "
@@ -67,12 +68,12 @@ def expand_states(
     bos: int,
     eos: int,
     pad: int,
-    sizes: Sizes | None = None,
+    sizes: Callable[[Tensor, int], Sizes] = Sizes.of,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
     A sentence that does not end in ``</s>`` gets one appended, so that its graph ends in a ``</s>`` node
-    (appendix P). There is one device-to-host sync without ``sizes``; the arguments are not modified.
+    (appendix P). There is one device-to-host sync, of ``Sizes.of``; the arguments are not modified.
 
     Args:
         tokens: [B, T] int64, the model's input, padded on the right with ``pad``.
@@ -80,28 +81,28 @@ def expand_states(
         originals: [B, T] int64, the tokens before masking; read where ``masked``.
         k: states per expanded token, at least 1.
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
-        sizes: of the result, if they are known; larger ones are padding, smaller ones cut sentences short.
+        sizes: gives the sizes of the result by the arguments of ``Sizes.of``; larger ones than those are
+            padding, smaller ones cut sentences short.
 
     Raises:
-        ValueError: if a sentence does not start with ``<s>`` (not checked with ``sizes``).
+        ValueError: if a sentence does not start with ``<s>``, by ``Sizes.of``.
     """
     T, is_given = tokens.shape[1], tokens != pad
-    more = 1 if sizes is None else max(1, sizes.U - T)
     originals = torch.where(masked, originals, tokens)
-    tokens, originals = _end_with_eos(tokens, originals, eos, pad, more)  # [B, T + 1] or more
+    tokens, originals = _end_with_eos(tokens, originals, eos, pad)  # [B, T + 1]
     is_token = tokens != pad
-    expanded = ((originals == bos) | (originals == eos) | F.pad(masked, (0, more))) & is_token
+    expanded = ((originals == bos) | (originals == eos) | F.pad(masked, (0, 1))) & is_token
 
-    # Counted up to and with each token: tokens, expanded tokens, states.
+    # Counts up to and including each token: of tokens, expanded tokens, states.
     before, ranks = is_token.cumsum(1), expanded.cumsum(1)
     ends = torch.add(before, ranks, alpha=k - 1)
-    starts = F.pad(ends, (1, 0))  # where each token's states begin; [B, T + 2]
+    starts = F.pad(ends, (1, 0))  # [B, T + 2] index of each token's first state
     target_lengths = ranks[:, -1]
-    sizes = sizes or Sizes.of(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
+    sizes = sizes(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
 
     # Expanded token n comes from the first original token whose states end after n: from the last on padding.
-    place = torch.arange(sizes.N, device=tokens.device)
-    is_state = place < ends[:, -1:]
+    index = torch.arange(sizes.N, device=tokens.device)
+    is_state = index < ends[:, -1:]
     source = _count_up_to(ends, sizes.N).clamp(max=T)  # [B, N]
     is_node = expanded.gather(1, source) & is_state
 
@@ -112,24 +113,24 @@ def expand_states(
     return StateLayout(
         tokens=tokens.gather(1, source).masked_fill(~is_state, pad),
         positions=source * is_state,
-        copies=(place - starts.gather(1, source) + 1) * is_node,
+        copies=(index - starts.gather(1, source) + 1) * is_node,
         node_positions=(node_positions * has_target[:, :, None]).flatten(1),
         node_sources=target_source.repeat_interleave(k, dim=1),
         node_lengths=target_lengths * k,
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
         first_states=starts[:, :T].clamp(max=sizes.N - 1) * is_given,
-        unexpanded=tokens[:, : sizes.U],
+        unexpanded=F.pad(tokens, (0, max(0, sizes.U - T - 1)), value=pad)[:, : sizes.U],
         sizes=sizes,
     )
 
 
-def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int, more: int) -> tuple[Tensor, Tensor]:
-    """Returns [B, T + more], with ``</s>`` after the last token of each that does not end in one."""
-    tokens, originals = (F.pad(t, (0, more), value=pad) for t in (tokens, originals))
+def _end_with_eos(tokens: Tensor, originals: Tensor, eos: int, pad: int) -> tuple[Tensor, Tensor]:
+    """Returns [B, T + 1], with ``</s>`` after the last token of each that does not end in one."""
+    tokens, originals = (F.pad(t, (0, 1), value=pad) for t in (tokens, originals))
     lengths = (tokens != pad).sum(1, keepdim=True)  # [B, 1]
     last = originals.gather(1, (lengths - 1).clamp(min=0))
-    end = torch.where(last == eos, pad, eos)  # at the first free place
+    end = torch.where(last == eos, pad, eos)  # goes after the last token
     return tokens.scatter(1, lengths, end), originals.scatter(1, lengths, end)
 
 

@@ -25,11 +25,11 @@ class GraphKind:
     its last node through as many nodes as there are targets.
     """
 
-    help: str  # which transitions a state has
-    edge: Callable[
-        [Tensor, Tensor, int], Tensor
-    ]  # (v, u, k) -> whether there is one from node v to node u > v
-    takes_length: bool = True  # whether ``max_transition_length`` may be given
+    help: str  # transitions that a state has
+    # (v, u, k) -> whether there is an edge from node v to node u > v
+    edge: Callable[[Tensor, Tensor, int], Tensor]
+    # k -> least ``max_transition_length`` that leaves each sentence a path; None if none may be given
+    least_length: Callable[[int], int] | None = lambda k: 2 * k - 1
 
     def edges(self, node_lengths: Tensor, L: int, k: int, max_length: int = -1) -> Tensor:
         """Returns [B, L, L] bool, whether there is an edge from node v to node u.
@@ -74,11 +74,11 @@ class GraphKind:
 class StateGraph(NamedTuple):
     """The graph of states of a batch, before the step to the vocabulary."""
 
-    node_states: Tensor  # [B, L, d] what the output matrix is applied to, at each node
+    node_states: Tensor  # [B, L, d] input of the output matrix at each node
     output_weight: Tensor  # [V, d]
     output_bias: Tensor  # [V], or [k, V]: node u has that of state u mod k
     transitions: Tensor | None  # log-probabilities, in the form of the kind; None if not asked for
-    layout: StateLayout  # where nodes and targets stand
+    layout: StateLayout  # indices of nodes and targets
     kind: GraphKind
 
     @property

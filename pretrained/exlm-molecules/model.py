@@ -22,8 +22,8 @@ class LMHead(nn.Module):
         self.dense = nn.Linear(d, d)
         self.activation = ACTIVATIONS[settings.hidden_act]
         self.layer_norm = nn.LayerNorm(d, settings.layer_norm_eps)
-        own = None if settings.tie_word_embeddings else nn.Linear(d, V, bias=False).weight
-        self.weight = embedding.weight if own is None else own
+        tied = settings.tie_word_embeddings
+        self.weight = embedding.weight if tied else nn.Linear(d, V, bias=False).weight
         self.bias = nn.Parameter(torch.zeros(V))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class ExLM(MLM):
         tokens: Tensor,
         targets: Tensor | None = None,
         transitions: bool = True,
-        sizes: Sizes | None = None,
+        sizes: Callable = Sizes.of,
     ) -> StateGraph:
         """Returns the graph of states of a batch of B sentences of T tokens.
 
@@ -137,7 +137,7 @@ class ExLM(MLM):
         return self.link(nodes, layout, transitions)
 
     def expand(
-        self, tokens: Tensor, targets: Tensor | None = None, sizes: Sizes | None = None
+        self, tokens: Tensor, targets: Tensor | None = None, sizes: Callable = Sizes.of
     ) -> StateLayout:
         """Returns where the states of a batch stand; see :meth:`forward` for the arguments."""
         s = self.settings
@@ -146,7 +146,7 @@ class ExLM(MLM):
         originals = tokens if targets is None else targets
         return expand_states(tokens, masked, originals, self.k, **ids, sizes=sizes)
 
-    def features(self, tokens: Tensor, only_first: bool = False, sizes: Sizes | None = None) -> Tensor:
+    def features(self, tokens: Tensor, only_first: bool = False, sizes: Callable = Sizes.of) -> Tensor:
         """Returns the features [B, T, d] of the tokens, those of its first state for an expanded one; or with
         ``only_first`` [B, 1, d] those of the first token."""
         layout = self.expand(tokens, sizes=sizes)
@@ -177,7 +177,7 @@ class ExLM(MLM):
         if transitions:
             projected = self.project(features, layout)
             links = self.kind.transitions(*projected, layout, self.k, self.settings.max_transition_length)
-        # views, so that DistributedDataParallel with --find-unused-parameters takes them for used here
+        # Views, so that DistributedDataParallel with --find-unused-parameters takes them for used here.
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
         return StateGraph(states, weight, self.node_bias(bias), links, layout, self.kind)
 

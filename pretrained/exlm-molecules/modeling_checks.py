@@ -20,7 +20,7 @@ class ExLMMaskedLMOutput(ModelOutput):
         logits: [B, T, V]; None in training with labels. With states: at a masked token, log P(its word), the
             exact marginal over all paths that have one word for each mask; elsewhere scores of the LM head,
             which were not trained.
-        links: [B, L, L] log-probabilities of the transitions, -1e4 where there is none.
+        links: [B, L, L] log-probabilities of the transitions, -1e30 where there is none.
         node_logits: [B, L, V] scores of the vocabulary at each node.
         hidden_states, attentions: see :class:`ExLMModel`.
     """
@@ -75,7 +75,7 @@ def at_targets(logits, marginals, layout, k):
     order = torch.arange(marginals.shape[1], device=logits.device)
     sentence, target = (order < layout.target_lengths[:, None]).nonzero(as_tuple=True)
     token = layout.node_sources[:, ::k][sentence, target]
-    given = token < logits.shape[1]  # an appended </s> is none of the tokens
+    given = token < logits.shape[1]  # leaves out an appended </s>
     sentence, target, token = sentence[given], target[given], token[given]
     return logits.index_put((sentence, token), marginals[sentence, target])
 
@@ -94,9 +94,9 @@ def checked(tokens, attention_mask, labels, config):
         IndexError: for ids, of labels too, that the tokenizer does not have.
     """
     tokens = tokens.long()
-    if not exporting():  # values cannot be looked at there
+    if not exporting():  # tracing knows no values
         for name, given in (("attention_mask", attention_mask), ("labels", labels)):
-            if given is not None and given.shape != tokens.shape:  # one row would count for all
+            if given is not None and given.shape != tokens.shape:  # one row would be broadcast
                 shapes = f"{list(given.shape)}, input_ids are {list(tokens.shape)}"
                 raise ValueError(f"{name} has to be [B, T]: it is {shapes}")
         if attention_mask is not None:
@@ -105,7 +105,7 @@ def checked(tokens, attention_mask, labels, config):
                 raise ValueError("attention_mask has to be [B, T], 1 at tokens and 0 on padding")
     if attention_mask is not None:
         unseen, padding = attention_mask == 0, tokens == config.pad_token_id
-        # a <pad> that is seen was drawn at random, by a collator
+        # A <pad> that is seen was drawn at random, by a collator.
         tokens = tokens.masked_fill(padding & ~unseen, config.unk_token_id)
         tokens = tokens.masked_fill(unseen, config.pad_token_id)
     if exporting():
@@ -122,7 +122,7 @@ def checked(tokens, attention_mask, labels, config):
     if (padding[:, :-1] & ~padding[:, 1:]).any():
         raise ValueError('there is padding before a token: set tokenizer.padding_side = "right"')
     first = tokens[:, 0]
-    if labels is not None:  # it may be masked, too
+    if labels is not None:  # <s> may be masked, too
         first = torch.where(labels[:, 0] == IGNORED, first, labels[:, 0])
     if (first != config.bos_token_id).any():
         raise ValueError(f"a sequence lacks <s> (id {config.bos_token_id}): add_special_tokens=True adds it")

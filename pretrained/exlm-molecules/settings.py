@@ -68,10 +68,10 @@ class About:
     """What is known of a setting besides its name and default."""
 
     values: Values
-    flag: str | None  # of fairseq-train, as in its arguments: ``ext_state_num``; None if it has none
+    flag: str | None  # name among fairseq-train's arguments: ``ext_state_num``; None if it has none
     help: str
     decides: str
-    metavar: str | None = None  # what ``--help`` calls its value
+    metavar: str | None = None  # name of its value in ``--help``
     of_states: bool = False  # whether a model without states lacks the flag
     inverted: bool = False  # whether the flag is True where the setting is False
 
@@ -123,7 +123,7 @@ class Settings:
     hidden_act: str = setting(
         "gelu", ACTIVATION, "activation_fn", "activation function of the encoder", FUNCTION
     )
-    # of heads, which a fine-tuning makes anew
+    # Does not change FUNCTION: a fine-tuning makes heads anew.
     classifier_activation: str = setting(
         "tanh", ACTIVATION, "pooler_activation_fn", "activation function of the heads"
     )
@@ -218,15 +218,18 @@ class Settings:
                 f"expand_from_layer {self.expand_from_layer}: give a number of layers from 0 (the paper's) "
                 f"to {self.num_hidden_layers}, or -1 for all"
             )
-        if length != -1 and length < 2 * k - 1:
-            raise ValueError(
-                f"max_transition_length {length} leaves sentences without a path from <s> to </s>: with k "
-                f"= {k} it must be at least {2 * k - 1}, or -1 for any length"
-            )
-        if length != -1 and not GRAPHS[self.state_graph].takes_length:
+        if length == -1:
+            return
+        if (least := GRAPHS[self.state_graph].least_length) is None:
+            others = " or ".join(name for name, graph in GRAPHS.items() if graph.least_length)
             raise ValueError(
                 f"max_transition_length {length}: the transitions of {self.state_graph} have a length of "
-                f"their own; give it with {' or '.join(name for name, g in GRAPHS.items() if g.takes_length)}"
+                f"their own; give it with {others}"
+            )
+        if length < least(k):
+            raise ValueError(
+                f"max_transition_length {length} leaves sentences without a path from <s> to </s>: with k "
+                f"= {k} it must be at least {least(k)}, or -1 for any length"
             )
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-HEAD_CHUNK_BYTES = 64 * 2**20  # of one [B, heads, L, L] float32 tensor; a few are alive at a time
-NO_EDGE = -1e30  # a score in place of -inf: finite, so that the softmax of a node without edges is no NaN
+HEAD_CHUNK_BYTES = 64 * 2**20  # size of a [B, heads, L, L] float32 tensor; a few are alive at a time
+LOG_ZERO = -1e30  # the logarithm of 0 where -inf would make softmax or gradients NaN
 
 
 def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:
@@ -44,5 +44,5 @@ def _mixture(q: Tensor, k: Tensor, log_gates: Tensor, missing: Tensor) -> Tensor
     or for a node without edges a meaningless one, where there is none."""
     q, k = (t.to(log_gates.dtype) for t in (q, k))
     scores = (q * q.shape[-1] ** -0.5) @ k.mT
-    log_p = scores.masked_fill(missing[:, None], NO_EDGE).log_softmax(-1)
+    log_p = scores.masked_fill(missing[:, None], LOG_ZERO).log_softmax(-1)
     return (log_p + log_gates[..., None]).logsumexp(1)

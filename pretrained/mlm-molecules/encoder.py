@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .rotary import RotaryEmbedding, rotate
 
-ACTIVATIONS = {  # by fairseq's names
+ACTIVATIONS = {  # have fairseq's names
     "gelu": F.gelu,
     "gelu_accurate": partial(F.gelu, approximate="tanh"),
     "gelu_fast": partial(F.gelu, approximate="tanh"),
@@ -21,7 +21,7 @@ ACTIVATIONS = {  # by fairseq's names
 
 
 def gather_tokens(x: Tensor, rows: Tensor) -> Tensor:
-    """Returns x [B, N, ...] at the indices rows [B, R] int64, [B, R, ...]."""
+    """Returns x [B, N, ...], or [1, N, ...] for all, at the indices rows [B, R] int64, [B, R, ...]."""
     first = torch.arange(x.shape[0], device=x.device)[:, None] * x.shape[1]
     return x.flatten(0, 1).index_select(0, (first + rows).flatten()).unflatten(0, rows.shape)
 
@@ -63,7 +63,7 @@ class Attention(nn.Module):
         k, v = rotate(self.k_proj(x), rotation), self.v_proj(x)
         if queries is not None:
             cos, sin, half = rotation
-            x, cos, sin = (gather_tokens(t.expand(len(queries), -1, -1), queries) for t in (x, cos, sin))
+            x, cos, sin = (gather_tokens(t, queries) for t in (x, cos, sin))
             rotation = cos, sin, half
         q = rotate(self.q_proj(x), rotation)
         by_head = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))

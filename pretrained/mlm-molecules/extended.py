@@ -99,18 +99,18 @@ class ExtendedExLM(ExLM):
         return places
 
 
-def distance_buckets(places: Tensor) -> Tensor:
+def distance_buckets(indices: Tensor) -> Tensor:
     """Puts the distances, in tokens, from each expanded token to the one before and after into buckets.
 
     1 to 8 have a bucket each, and further ones two for each doubling up to 90; where there is no such token,
     the distance is 1.
 
     Args:
-        places: [B, M] int64, indices of the expanded tokens in the sentence; 0 on padding.
+        indices: [B, M] int64, of the expanded tokens in the sentence; 0 on padding.
 
     Returns:
         [B, M, 2] int64, from 0 to DISTANCES - 1 and from DISTANCES to 2 DISTANCES - 1.
     """
-    gaps = (places[:, 1:] - places[:, :-1]).clamp(min=1)
+    gaps = (indices[:, 1:] - indices[:, :-1]).clamp(min=1)
     buckets = torch.where(gaps <= 8, gaps - 1, (2 * (gaps / 8).log2()).long() + 8).clamp(max=DISTANCES - 1)
     return torch.stack([F.pad(buckets, (1, 0)), F.pad(buckets, (0, 1)) + DISTANCES], -1)

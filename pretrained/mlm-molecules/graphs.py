@@ -9,6 +9,6 @@ GRAPHS = {
     "lattice": Lattice(
         "to those of the next expanded token (not in the paper)",
         lambda v, u, k: u // k == v // k + 1,
-        takes_length=False,
+        least_length=None,
     ),
 }

@@ -23,7 +23,6 @@ from transformers.utils import can_return_tuple, logging
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .alignment import (
-    NEVER,
     ctc_word_log_probs,
     dag_loss_reference,
     gathered_scores,
@@ -34,6 +33,7 @@ from .expansion import Sizes
 from .extended import ExtendedExLM, make_model
 from .model import LMHead
 from .rotary import RotaryEmbedding
+from .transitions import LOG_ZERO
 from .configuration_exlm import ExLMConfig
 from .modeling_checks import (
     IGNORED,
@@ -85,7 +85,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
     has_lm_head = False
     _supports_sdpa = True
     _no_split_modules = ["EncoderLayer"]
-    # other heads
+    # Heads of other tasks.
     _keys_to_ignore_on_load_unexpected = [r"^(classifier|qa_outputs)\.|^encoder\.(?!sentence_encoder\.)"]
     _can_record_outputs = {
         "hidden_states": EncoderLayer,
@@ -150,19 +150,17 @@ class ExLMPreTrainedModel(PreTrainedModel):
             k, targets = config.num_states, None
             if labels is not None:
                 targets = known(labels, config).masked_fill(labels == IGNORED, config.pad_token_id)
-            sizes = Sizes(T + 1 + EXPORT_ROOM * (k - 1), T + 1, EXPORT_ROOM) if exporting() else None
-            layout = self.encoder.expand(tokens, targets, sizes)
+            fixed = Sizes(T + 1 + EXPORT_ROOM * (k - 1), T + 1, EXPORT_ROOM)
+            layout = self.encoder.expand(tokens, targets, (lambda *_: fixed) if exporting() else Sizes.of)
         elif config.repeat_times > 1:
             tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
         check_length(tokens if layout is None else layout.tokens, T, config)
         encoded = self._encode(tokens if layout is None else layout, **options)
-        x = encoded.last_hidden_state
-        hiddens = encoded.hidden_states
+        x, hiddens = encoded.last_hidden_state, encoded.hidden_states
         if hiddens is not None:
-            first = getattr(self.encoder, "first", 0)  # up to which layer each token is seen once
-            late = [gather_tokens(h, layout.positions) for h in hiddens[: first + 1 if first else 0]]
-            late = late[: len(hiddens) - 1]
-            hiddens = tuple(self.rows(h, layout) for h in (*late, *hiddens[len(late) :]))
+            first = getattr(self.encoder, "first", 0)  # layers that see each token once
+            once = min(first + 1, len(hiddens) - 1) if first else 0
+            hiddens = tuple(h[:, :T] if i < once else self.rows(h, layout) for i, h in enumerate(hiddens))
         output = BaseModelOutput(self.rows(x, layout), hiddens, encoded.attentions)
         return output, encoded.before_norm, x, layout
 
@@ -170,7 +168,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
     def _encode(self, batch, **options):
         x = self.encoder.encode(batch)
         normed = self.encoder.norm(x)
-        if self.config.num_states and exporting():  # which cannot raise an error
+        if self.config.num_states and exporting():  # a traced graph cannot raise an error
             lost = (batch.target_lengths > EXPORT_ROOM)[:, None, None]
             normed = normed.masked_fill(lost, float("nan"))
         return Encoded(normed, before_norm=x)
@@ -220,7 +218,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
     def resize_token_embeddings(self, *args, **kwargs):
         embedding = super().resize_token_embeddings(*args, **kwargs)
         bias = getattr(self.encoder, "state_bias", None)
-        if bias is not None:  # of new tokens 0, as their other bias
+        if bias is not None:  # 0 for new tokens, as their other bias
             more = len(embedding.weight) - bias.shape[1]
             self.encoder.state_bias = nn.Parameter(F.pad(bias.detach(), (0, more)))
         return embedding
@@ -240,26 +238,23 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         return ExLMMaskedLMOutput(**predicted, **more)
 
     def of_copies(self, x, labels):
-        """Loss and logits without states: x [B, repeat_times T, d]. A token's prediction is the mean of its
-        copies'."""
-        times, loss = self.config.repeat_times, None
+        """Returns loss and logits without states, of x [B, repeat_times T, d]. A token's prediction is the
+        mean of its copies'."""
+        times, loss, head = self.config.repeat_times, None, self.encoder.lm_head
         if labels is not None:
             labels = labels.repeat_interleave(times, dim=1).to(x.device)
-            if self.training:  # the logits of labels are all that is needed
-                x = x[labels != IGNORED]
-                labels = labels[labels != IGNORED]
-            targets = known(labels, self.config).flatten()
-        logits = self.encoder.lm_head(x)
+        if self.training and labels is not None:  # the logits of labels are all that is needed
+            wanted = labels != IGNORED
+            return {"loss": cross_entropy(head(x[wanted]), known(labels[wanted], self.config))}
+        logits = head(x)
         if labels is not None:
-            loss = cross_entropy(logits.flatten(0, -2), targets)
-            if self.training:
-                return {"loss": loss}
+            loss = cross_entropy(logits.flatten(0, 1), known(labels, self.config).flatten())
         if times > 1:
             copies = wide(logits).log_softmax(-1).unflatten(1, (-1, times))
             logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
         return {"loss": loss, "logits": logits}
 
-    @torch.compiler.disable  # it would be compiled anew for each number of targets
+    @torch.compiler.disable  # would be compiled anew for each number of targets
     def of_states(self, last, x, layout, labels):
         """Returns all outputs with states, from those before the last layer norm and after, [B, N, d]."""
         if exporting():
@@ -270,11 +265,11 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         config, is_ctc, links, loss = self.config, self.config.alignment == "ctc", None, None
         graph = self.encoder.link(gather_tokens(last, layout.node_positions), layout, not is_ctc)
         node_logits = graph.logits()
-        words = wide(node_logits).log_softmax(-1)  # [B, L, V]
-        graph = graph._replace(node_states=words)  # of which words are gathered
+        log_probs = wide(node_logits).log_softmax(-1)  # [B, L, V]
+        graph = graph._replace(node_states=log_probs)  # for gathered_scores
         if not is_ctc:
-            links = graph.links.clamp(min=NEVER)
-        # those of DataParallel's replicas are of different sizes, and could not be joined
+            links = graph.links.clamp(min=LOG_ZERO)
+        # Graphs of DataParallel's replicas differ in size, and could not be joined.
         shown = {} if getattr(self, "_is_replica", False) else {"links": links, "node_logits": node_logits}
         if labels is not None:
             if is_ctc:
@@ -287,12 +282,12 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         # With labels only the loss is differentiable: the graph of the logits would take much memory.
         with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
             logits = wide(self.encoder.lm_head(self.rows(x, layout)))
-            with torch.autocast(words.device.type, enabled=False):
+            with torch.autocast(log_probs.device.type, enabled=False):
                 if is_ctc:
-                    by_target = words.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
+                    by_target = log_probs.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
                     marginals = ctc_word_log_probs(by_target, config.unk_token_id)
                 else:
-                    marginals = word_log_probs(words, links, layout.node_lengths, layout.target_lengths)
+                    marginals = word_log_probs(log_probs, links, layout.node_lengths, layout.target_lengths)
             logits = at_targets(logits, marginals, layout, config.num_states)
         return {"loss": loss, "logits": logits, **shown}
 

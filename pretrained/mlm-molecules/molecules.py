@@ -8,7 +8,7 @@ from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 VALENCE = "AtomValenceException"
 LARGEST = 1_000  # atoms with a scaffold: RDKit takes a second for as many, minutes for 4,000
 LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
-# what RDKit would read as something else, or not return from
+# input that RDKit would misread, or never return from
 REFUSED = {
     "empty SMILES": re.compile(r"\s*$"),
     "white space in the SMILES": re.compile(r".*\s"),  # RDKit takes what follows for a name
@@ -98,5 +98,5 @@ def murcko_scaffold(molecule: Chem.Mol, as_spelled: bool = False) -> str:
     if not as_spelled:
         with rdBase.BlockLogs():
             plain = re.sub(r"[/\\]", "", Chem.MolToSmiles(molecule))
-            molecule = Chem.MolFromSmiles(plain) or molecule  # which RDKit may not read, see canonical_smiles
+            molecule = Chem.MolFromSmiles(plain) or molecule  # see canonical_smiles
     return MurckoScaffoldSmiles(mol=molecule, includeChirality=True)

@@ -5,38 +5,22 @@ import math
 import pytest
 import torch
 
-from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.exlm.alignment import (
-    NEVER,
     ctc_targets_log_prob,
     ctc_word_log_probs,
-    dag_loss_reference,
     word_log_probs,
 )
+from fs_plugins.exlm.transitions import LOG_ZERO
 from tests import oracles
 
-NODES, TARGETS = torch.tensor([9, 12, 6]), torch.tensor([3, 4, 2])
-B, M, L, V = 3, 4, 12, 5
-
-
-def test_gradients_in_an_export_are_the_operators_and_never_nan():
-    graph = oracles.random_graph(B, M, L, missing=0.3, scale=2.0)
-    match, links = (value.clamp(min=NEVER).requires_grad_() for value in graph)
-    dag_loss_reference(match, links, NODES, TARGETS).sum().backward()
-    found = match.grad, links.grad
-    match, links = match.detach().requires_grad_(), links.detach()
-    links = links.masked_fill(links == NEVER, -math.inf).requires_grad_()
-    dag_loss(match, links, NODES, TARGETS).sum().backward()
-    for one, other in zip(found, (match.grad, links.grad), strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-10)
+M, V = 4, 5
 
 
 def test_words_of_long_sentences_keep_their_digits():
     """400 nodes in float32: as in float64."""
     generator = torch.Generator().manual_seed(2)
     links = torch.randn(1, 400, 400, generator=generator, dtype=torch.float64)
-    links = links.masked_fill(~torch.ones(400, 400, dtype=torch.bool).triu(1), NEVER).log_softmax(-1)
+    links = links.masked_fill(~torch.ones(400, 400, dtype=torch.bool).triu(1), LOG_ZERO).log_softmax(-1)
     words = torch.randn(1, 400, V, generator=generator, dtype=torch.float64).mul(3).log_softmax(-1)
     lengths = torch.tensor([400]), torch.tensor([100])
     exact = word_log_probs(words, links, *lengths)

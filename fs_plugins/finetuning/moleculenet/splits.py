@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 RATIO = (8, 1, 1)
-Ratio = Sequence[int | Fraction]  # of PARTS; one that is 0 stays empty
+Ratio = Sequence[int | Fraction]  # shares of PARTS; one of 0 stays empty
 PARTS = ("train", "valid", "test")
-# how tables write them -> the part
+# spelling in tables -> the part
 NAMES = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid"}
 NAMES |= {"dev": "valid", "development": "valid", "test": "test", "testing": "test", "holdout": "test"}
 Split = dict[str, list[int]]  # part, if not empty -> its row numbers, ascending
@@ -70,7 +70,7 @@ def given_split(names: Sequence[str], seed: int, places: Sequence[str] = ()) -> 
     if drawn := bool(parts["train"] and not parts["valid"]):
         order = np.random.RandomState(seed).permutation(parts["train"])
         parts["valid"], parts["train"] = np.split(order, [len(order) // 9])
-    needed = len(parts["train"]) + len(parts["valid"]) > 0  # to train
+    needed = len(parts["train"]) + len(parts["valid"]) > 0  # by a training
     return _split(list(parts.values()), len(names), (needed, needed, not needed)), drawn
 
 

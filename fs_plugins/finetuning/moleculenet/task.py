@@ -112,15 +112,15 @@ class MoleculePropertyTask(ScoredTask):
         """Takes the scale of the outputs and their classes from the fine-tuning, as this folder may be of
         other molecules, which need not have the last classes."""
         self._limit_positions(checkpoint.model)
-        trained, own = checkpoint.properties, self.properties.to_dict()
-        own |= {"mean": trained.mean, "std": trained.std}
-        if own["classes"] == trained.classes[: len(own["classes"])]:
-            own["classes"] = trained.classes
+        trained, data = checkpoint.properties, self.properties.to_dict()
+        data |= {"mean": trained.mean, "std": trained.std}
+        if data["classes"] == trained.classes[: len(data["classes"])]:
+            data["classes"] = trained.classes
         for name, value in trained.to_dict().items():
-            if own[name] != value:
+            if data[name] != value:
                 raise ValueError(
                     f"{checkpoint.path} was fine-tuned on molecules with {name} {value!r:.300}, "
-                    f"{self.cfg.data} has {own[name]!r:.300}: prepare them as those"
+                    f"{self.cfg.data} has {data[name]!r:.300}: prepare them as those"
                 )
         self.properties = trained
 
@@ -162,7 +162,7 @@ class MoleculePropertyTask(ScoredTask):
         tokens = data_utils.load_indexed_dataset(path, self.dictionary)
         if tokens is None:
             raise FileNotFoundError(f"there is no split {split!r} in {self.cfg.data}: prepare the data again")
-        lengths = np.asarray(tokens.sizes) + 1  # </s> is there, <s> not yet
+        lengths = np.asarray(tokens.sizes) + 1  # counts </s>, and now <s>
         limit = self.positions
         long = np.flatnonzero(lengths > limit) if limit is not None else []
         if len(long):

@@ -58,8 +58,8 @@ class AnswerTable:
             best = self.spans.setdefault(question, {})
             for _, score, first, last in spans:
                 if score > -math.inf:
-                    place = dataset.character_span(window, int(first), int(last))
-                    best[place] = max(score, best.get(place, -math.inf))
+                    span = dataset.character_span(window, int(first), int(last))
+                    best[span] = max(score, best.get(span, -math.inf))
 
     def ranked(self, question: int) -> list[tuple[str, float]]:
         """Returns the n best answers of a question with their scores, of several with one text the best."""

@@ -22,12 +22,12 @@ class WindowSizes:
     """In tokens; ``window`` counts question and special symbols."""
 
     window: int = 512  # longest input
-    stride: int = 128  # from the start of one window to that of the next
+    stride: int = 128  # distance between the starts of two windows
     question: int = 64  # longer questions are cut
     answer: int = 30  # longest answer that is looked for
 
     def __post_init__(self):
-        if min(self.window, self.stride, self.question, self.answer) < 1:  # without a stride, for ever
+        if min(self.window, self.stride, self.question, self.answer) < 1:  # a stride of 0 would never end
             raise ValueError(f"at least 1 token each: {self}")
 
 
