@@ -125,48 +125,29 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
                 partial.rmdir()
 
 
-def try_lock(path: Path) -> tuple[int | None, str]:
-    """Locks a file, which is made if it does not exist; no link is followed.
-
-    Returns:
-        The file descriptor that holds the lock, and how to stop this process; or None, and how to stop the
-        one that holds it. The lock is released when the descriptor is closed in this process and in all that
-        inherited it.
-
-    Raises:
-        OSError: if it cannot be locked.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        stop = re.fullmatch(r"kill \d+ on [\w.-]+", os.pread(descriptor, 300, 0).decode(errors="replace"))
-        os.close(descriptor)
-        if not isinstance(error, BlockingIOError):
-            raise
-        return None, stop[0] if stop else "its process is unknown"
-    stop = f"kill {os.getpid()} on {os.uname().nodename}"
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, stop.encode(), 0)
-    return descriptor, stop
-
-
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Makes a folder and holds it; yields the file descriptor of the lock, see :func:`try_lock`. Raises
-    ValueError if the folder cannot be made or written to, or another run holds it."""
-    deadline, descriptor = time.monotonic() + PATIENCE, None
+    """Makes a folder and holds it; yields the file descriptor of the lock, which is released when that is
+    closed in this process and in all that inherited it. Raises ValueError if the folder cannot be made or
+    written to, or another run holds it."""
+    deadline = time.monotonic() + PATIENCE
     try:
-        while descriptor is None:
+        while True:
             folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
-            descriptor, stop = try_lock(folder / "lock")
-            if descriptor is None:
-                if time.monotonic() > deadline:
-                    raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
-                time.sleep(0.1)
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            stop = re.sub(r"[^\w .-]", "", os.pread(descriptor, 300, 0).decode(errors="replace"))
+            os.close(descriptor)
+            if time.monotonic() > deadline:
+                raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
+            time.sleep(0.1)
     except OSError as error:  # writing or locking: some network drives cannot lock
         raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
     try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
         yield descriptor
     finally:
         os.close(descriptor)

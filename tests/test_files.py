@@ -135,9 +135,12 @@ def test_one_run_at_a_time(impatient, tmp_path):
     child.kill()
     child.wait()
     with files.locked(folder):
-        (folder / "lock").write_text("kill 1 on \x1b[2J")  # what a lock says is no escape sequence
-        assert files.try_lock(folder / "lock") == (None, "its process is unknown")
-    (link := tmp_path / "link").symlink_to(victim := write_file(tmp_path / "victim", "thesis"))
-    with pytest.raises(OSError, match="link"):
-        files.try_lock(link)
+        (folder / "lock").write_text("kill 1 on \x1b[2J")  # of which no escape sequence is shown
+        with pytest.raises(ValueError, match="kill 1 on 2J"), files.locked(folder):
+            pass
+    victim = write_file(tmp_path / "victim", "thesis")
+    (folder / "lock").unlink()
+    (folder / "lock").symlink_to(victim)
+    with pytest.raises(ValueError, match="cannot write to"), files.locked(folder):
+        pass
     assert victim.read_text() == "thesis"

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+Rotation = tuple[Tensor, Tensor, int]  # cosines, sines, and how far apart the two of a pair are
+
 
 class RotaryEmbedding(nn.Module):
     """Rotates one part of each head by each of a token's coordinates: in 2D RoPE the first half of the head
@@ -29,7 +31,7 @@ class RotaryEmbedding(nn.Module):
         self.inv_freq = exact.to(self.inv_freq.device)  # angles in half precision would be off by whole steps
         return self
 
-    def forward(self, coordinates: Tensor, heads: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, int]:
+    def forward(self, coordinates: Tensor, heads: int, dtype: torch.dtype) -> Rotation:
         """Computes the rotation of tokens at ``coordinates``, [B, N, dimensions] integer.
 
         Returns:
@@ -42,7 +44,7 @@ class RotaryEmbedding(nn.Module):
         return *(table.repeat(1, 1, heads) for table in tables), self.apart
 
 
-def rotate(x: Tensor, rotation: tuple[Tensor, Tensor, int]) -> Tensor:
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
     """Returns x [B, N, d], the queries or keys of all heads, turned by a rotation of ``RotaryEmbedding``."""
     cos, sin, half = rotation
     swapped = x.unflatten(-1, (-1, 2, half)).roll(1, -2).flatten(-3)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from .rotary import RotaryEmbedding, rotate
+from .rotary import RotaryEmbedding, Rotation, rotate
 
 ACTIVATIONS = {  # have fairseq's names
     "gelu": F.gelu,
@@ -47,11 +47,7 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(settings.attention_probs_dropout_prob)
 
     def forward(
-        self,
-        x: Tensor,
-        rotation: tuple[Tensor, Tensor, int],
-        bias: Tensor | None,
-        queries: Tensor | None = None,
+        self, x: Tensor, rotation: Rotation, bias: Tensor | None, queries: Tensor | None = None
     ) -> Tensor:
         """Maps x [B, N, d] to [B, N, d], or [B, R, d] with ``queries``.
 
@@ -91,11 +87,7 @@ class EncoderLayer(nn.Module):
         self.activation_dropout = nn.Dropout(settings.activation_dropout)
 
     def forward(
-        self,
-        x: Tensor,
-        rotation: tuple[Tensor, Tensor, int],
-        bias: Tensor | None,
-        queries: Tensor | None = None,
+        self, x: Tensor, rotation: Rotation, bias: Tensor | None, queries: Tensor | None = None
     ) -> Tensor:
         """Maps x [B, N, d] to [B, N, d], or with ``queries`` [B, R] to only these tokens' output, [B, R, d];
         see :class:`Attention` for the arguments."""

@@ -1,5 +1,6 @@
 """A pre-training of the workflow that is stopped at any moment has the results of one that is not."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fs_plugins.files import try_lock
 from tests.scripts.workflow.engine import call, command, fail
 from tests.support.builders import write_file
 
@@ -95,7 +95,8 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
     while not (reached.exists() or (isinstance(sign, str) and log.exists() and sign in log.read_text())):
         assert engine.poll() is None and time.monotonic() < deadline, (tmp_path / "engine.log").read_text()
         time.sleep(0.05)
-    assert try_lock(tmp_path / "out/lock")[0] is None  # its folder is held
+    with pytest.raises(BlockingIOError), (tmp_path / "out/lock").open() as held:  # its folder is
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.killpg(engine.pid, ended_by)  # as a terminal does
     status, said = engine.wait(), (tmp_path / "engine.log").read_text()
     assert ended_by == signal.SIGKILL or (
