@@ -84,7 +84,7 @@ class ByteBpe(Codec):
         with naming_errors(", ".join(map(str, files))):
             self.tokenizer = (_gpt2 if len(files) == 2 else _tokenizer_json)(*files)
         ids = self.tokenizer.get_vocab()
-        # without all bytes, characters would be left out
+        # A BPE that lacks bytes would leave characters out.
         if not isinstance(self.tokenizer.decoder, decoders.ByteLevel) or not ids.keys() >= BYTES:
             raise ValueError(f"{files[0]} is no byte-level BPE, as GPT-2's or that of scripts/train_bpe.py")
         self.tokenizer.no_truncation()
@@ -123,7 +123,7 @@ def _tokenizer_json(path: str | os.PathLike) -> Tokenizer:
     tokenizer = Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
     steps = tokenizer.pre_tokenizer
     if isinstance(steps, pre_tokenizers.Sequence) and isinstance(steps[0], pre_tokenizers.Metaspace):
-        # an export's, see tokenizer_files.py: the blank before a text is here that of ByteLevel again
+        # An export's, see tokenizer_files.py: the blank before a text is that of ByteLevel again.
         tokenizer.pre_tokenizer, tokenizer.decoder = steps[1], decoders.ByteLevel()
         tokenizer.pre_tokenizer.add_prefix_space = True
     return tokenizer

@@ -74,7 +74,7 @@ def note_the_batches_of_all_workers(original, iterator):
 def resume_after_the_batches_of_all_workers(original, iterator, state):
     position, shards = state.get("iterations_in_epoch", 0), iterator.num_shards
     seen, count = state.get("seen_batches", position * shards), len(iterator.frozen_batches)
-    if state.get("batches", count) != count:  # batches of other sizes, as by another --max-tokens
+    if state.get("batches", count) != count:  # sizes of batches differ, as by another --max-tokens
         before = state["batches"]
         logger.warning("an epoch had %d batches, and has %d: some samples are repeated", before, count)
         seen = seen * count // before

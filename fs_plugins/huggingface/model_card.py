@@ -80,7 +80,7 @@ def quoted(value: str) -> str:
 
 def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     """Returns rows of a table: what, value."""
-    # unresolved: OmegaConf would put variables of the environment in place of interpolations
+    # Stays unresolved: OmegaConf would put variables of the environment in place of interpolations.
     cfg = OmegaConf.to_container(checkpoint.cfg, resolve=False)
     rows = [
         ("task, criterion", f"{checkpoint.task}, {checkpoint.criterion}"),

@@ -35,7 +35,7 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
     }
     html, style, script = (Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in KINDS)
     html = html.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
-    return html.replace("/*DATA*/", _embedded(data))  # last: a token may look like a mark
+    return html.replace("/*DATA*/", _embedded(data))  # comes last: a token may look like a mark
 
 
 def _picture(decoding: Decoding) -> dict[str, str]:

@@ -129,12 +129,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.output:
             check_absent(args.output, args.overwrite)
             args.output.parent.mkdir(parents=True, exist_ok=True)
-        # fails before any work if it cannot be written
+        # Fails before any work if it cannot be written.
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
             models = (load(path, data=args.data, device=args.device) for path in args.model)
             rows = [measure_model(model, args) for model in of_one_vocabulary(models)]
             rows.sort(key=lambda row: row["updates"] or 0)
-            # null for what is not finite, such as the error of a mean over a single sentence
+            # Writes null for what is not finite, such as the error of a mean over a single sentence.
             plain = json.loads(json.dumps({"rows": rows}, default=asdict), parse_constant=lambda _: None)
             json.dump(plain, file, indent=1)
             file.write("\n")

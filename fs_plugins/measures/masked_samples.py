@@ -73,7 +73,7 @@ def load_samples(
     task, dictionary = checkpoint.cfg.task, checkpoint.dictionary
     break_mode = break_mode or str(getattr(task, "sample_break_mode", "eos"))  # a fine-tuning has rows
     longest = getattr(task, "tokens_per_sample", None)
-    length = longest or 2  # not read with eos, which other data than a pre-training's need
+    length = longest or 2  # eos, which data of a fine-tuning need, does not read it
     folder = Path(checkpoint.data or ".")
     with naming_errors(folder / split):
         dataset = data_utils.load_indexed_dataset(str(folder / split), dictionary)

@@ -23,8 +23,8 @@ class Cost:
     """Parameters and FLOPs of a training run."""
 
     parameters: int  # number of the model's parameters
-    tokens: np.ndarray  # [samples] that the encoder's last layers see
-    flops: float  # per sample in training, the mean over samples
+    tokens: np.ndarray  # [samples] tokens that the encoder's last layers see
+    flops: float  # mean over samples, in training
 
 
 def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool = True) -> Cost:
@@ -80,5 +80,5 @@ def _built(args: argparse.Namespace, V: int) -> nn.Module:
     for i in range(V - dictionary.nspecial):
         dictionary.add_symbol(str(i))
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    with FakeTensorMode():  # not torch.device("meta"), whose tensors fairseq's init_bert_params cannot copy
+    with FakeTensorMode():  # fairseq's init_bert_params cannot copy tensors of torch.device("meta")
         return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)

@@ -14,10 +14,10 @@ from fs_plugins.exlm.settings import POSITIVE, SWITCH, TRAINING, WEIGHTS, About,
 class Flag:
     """A flag of a model."""
 
-    name: str  # as in fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``
+    name: str  # name among fairseq's arguments: ``ext_state_num`` for ``--ext-state-num``
     default: Any  # value if neither command nor architecture gives one; None if it depends on the size
     about: About
-    config: str | None = None  # the name of its setting; None if it is of a training alone
+    config: str | None = None  # name of its setting; None if only a training has it
 
     @property
     def option(self) -> str:

@@ -31,7 +31,7 @@ class RotaryRobertaModel(RobertaModel):
     flags = MLM_FLAGS
 
     def __init__(self, args, encoder: MLM, dictionary):
-        BaseFairseqModel.__init__(self)  # not RobertaModel's, whose encoder is another class
+        BaseFairseqModel.__init__(self)  # skips RobertaModel's, whose encoder is another class
         self.args, self.encoder, self.dictionary = args, encoder, dictionary
         self.classification_heads, self.token_heads = nn.ModuleDict(), nn.ModuleDict()
         self.initialise()

@@ -53,7 +53,7 @@ class TokenizedSquad:
     # its edges is left out, so that of white space alone both are the same
     context_offsets: list[np.ndarray]
     question_tokens: list[np.ndarray]  # dictionary ids of each question
-    settings: dict  # made with ``dictionary``, the SHA-256 of dict.txt, and more
+    settings: dict  # ``dictionary``, the SHA-256 of dict.txt, and others of its preparation
 
 
 def save_split(split: TokenizedSquad, file: BinaryIO) -> None:
