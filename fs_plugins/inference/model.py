@@ -174,13 +174,11 @@ class Model:
 
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
         """Returns [B, width] of tokens [B, T]."""
-        states, extra = self.checkpoint.model(tokens, features_only=True, only_first=first)
+        states, dictionary = self.checkpoint.model.features(tokens, first), self.checkpoint.dictionary
         if first:
             return states[:, 0].float()
-        read = extra["layout"].tokens if "layout" in extra else tokens
-        dictionary = self.checkpoint.dictionary
-        is_word = ~torch.isin(read, read.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
-        weights = is_word.float()[..., None]
+        ends = tokens.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
+        weights = (~torch.isin(tokens, ends)).float()[..., None]
         return (states.float() * weights).sum(1) / weights.sum(1)
 
     def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:

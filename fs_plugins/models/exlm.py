@@ -33,14 +33,9 @@ class ExLMModel(RotaryRobertaModel):
             self.encoder.reset_states()
         super().initialise()
 
-    def predict(
-        self,
-        src_tokens: Tensor,
-        target: Tensor | None = None,
-        transitions: bool = True,
-    ):
-        """Returns the :class:`StateGraph` of a batch, and a dict with its ``layout`` and the function that
-        scores words, as of ``match_scores``.
+    def predict(self, src_tokens: Tensor, target: Tensor | None = None, transitions: bool = True):
+        """Returns the :class:`StateGraph` of a batch, and a dict with the function that scores words,
+        ``match_scores``.
 
         Args:
             src_tokens: [B, T] int64.
@@ -52,18 +47,10 @@ class ExLMModel(RotaryRobertaModel):
             ValueError: for a sentence without ``<s>``, and one that is longer than ``--max-positions`` after
                 its expansion.
         """
-        graph = self.encoder(src_tokens, target, transitions, self.sizes(src_tokens))
-        return graph, {"layout": graph.layout, "score": match_scores}
+        return self.encoder(src_tokens, target, transitions, self.sizes(src_tokens)), {"score": match_scores}
 
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
         return self.encoder.features(src_tokens, only_first, self.sizes(src_tokens))
-
-    def states(self, src_tokens: Tensor, only_first: bool = False):
-        """Returns features [B, N, d] of the N expanded tokens, the first being the first state of ``<s>``
-        (with ``only_first`` [B, 1, d]); and a dict with the ``layout``."""
-        layout = self.encoder.expand(src_tokens, sizes=self.sizes(src_tokens))
-        x = self.encoder.encode(layout, layout.node_positions[:, :1] if only_first else None)
-        return self.encoder.norm(x), {"layout": layout}
 
     def sizes(self, tokens: Tensor) -> Callable:
         """Returns what gives the sizes of an expanded batch: those of few, or the least."""

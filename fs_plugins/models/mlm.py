@@ -55,12 +55,11 @@ class RotaryRobertaModel(RobertaModel):
         src_lengths: Tensor | None = None,  # this and src_id are of fairseq's batches, and not read
         src_id: Tensor | None = None,
         features_only: bool = False,
-        only_first: bool = False,
         classification_head_name: str | None = None,
         token_head_name: str | None = None,
         **options,
     ):
-        """Returns what :meth:`predict` does, or with ``features_only`` :meth:`states`; with
+        """Returns what :meth:`predict` does, or with ``features_only`` :meth:`features`; with
         ``classification_head_name`` the scores [B, outputs] that this head gives each sentence, with
         ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
         if token_head_name is not None:
@@ -69,7 +68,7 @@ class RotaryRobertaModel(RobertaModel):
             first = self.features(src_tokens, only_first=True)
             return self.classification_heads[classification_head_name](first), {}
         if features_only:
-            return self.states(src_tokens, only_first)
+            return self.features(src_tokens), {}
         with named_by_option():
             return self.predict(src_tokens, **options)
 
@@ -89,11 +88,6 @@ class RotaryRobertaModel(RobertaModel):
         """Returns whether lengths are rounded: each is a graph where parts are compiled, and one more plan of
         its attention on a GPU."""
         return self.is_compiled or is_on_gpu(tokens)
-
-    def states(self, src_tokens: Tensor, only_first: bool = False):
-        """Returns features of all that the encoder sees, here [B, T, d], with ``only_first`` of the first;
-        and a dict."""
-        return self.features(src_tokens, only_first), {}
 
     def max_positions(self) -> int:
         return self.args.max_positions

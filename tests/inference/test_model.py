@@ -15,15 +15,14 @@ TEXTS += ["I see <mask> ."]
 
 
 def alone(model, text, pooling):
-    """By the definition: the states of the text, encoded without padding."""
+    """By the definition: the states of the text's tokens, encoded without padding."""
     dictionary, copies = model.checkpoint.dictionary, model.checkpoint.copies
-    words = [dictionary.index(word) for word in text.split()]
-    ids = [i for i in (0, *words, 2) for _ in range(copies)]
+    ids = [0, *map(dictionary.index, text.split()), 2]
     with torch.no_grad():
-        states = model.checkpoint.model(torch.tensor([ids]), features_only=True)[0][0]
-    k = model.checkpoint.k or copies  # <s> and </s> are expanded, words are not, but for <mask>
-    assert len(states) == 2 * k + copies * len(words) + (k - copies) * words.count(dictionary.index("<mask>"))
-    return states[0] if pooling == "first" else states[k:-k].mean(0)
+        tokens = torch.tensor([ids]).repeat_interleave(copies, 1)
+        [states], _ = model.checkpoint.model(tokens, features_only=True)
+    assert len(states) == copies * len(ids)
+    return states[0] if pooling == "first" else states[copies:-copies].mean(0)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])

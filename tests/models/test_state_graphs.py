@@ -56,16 +56,16 @@ def test_a_state_s_vector_is_added_before_the_last_layer_norm(graph, feature):
     tokens, targets = SENTENCES[0]
     outputs = []  # of the last layer
     model.encoder.sentence_encoder.layers[-1].register_forward_hook(lambda *args: outputs.append(args[-1][0]))
-    states, extra = model(tokens[None], target=targets[None])
+    states, _ = model(tokens[None], target=targets[None])
     model(tokens[None], target=targets[None], features_only=True)
-    nodes = outputs[1][extra["layout"].node_sources[0]]
+    nodes = outputs[1][states.layout.node_sources[0]]
     node = torch.arange(len(nodes))
     encoder, vectors = model.encoder, model.encoder.state_embedding[node % 3]
     nodes = encoder.sentence_encoder.emb_layer_norm_after(nodes + 0.5 * vectors)
     words = encoder.lm_head.layer_norm(F.gelu(encoder.lm_head.dense(nodes)))
     torch.testing.assert_close(states.node_states[0], words)
     if feature == "feature:distance":
-        places = extra["layout"].node_sources[0, ::3].tolist()
+        places = states.layout.node_sources[0, ::3].tolist()
         gaps = [b - a for a, b in itertools.pairwise(places)]
         table, least = encoder.link_distance.weight.double(), [*range(1, 9), *LONG_DISTANCES]
         before, after = ([bisect.bisect(least, gap) - 1 for gap in side] for side in ([1, *gaps], [*gaps, 1]))
