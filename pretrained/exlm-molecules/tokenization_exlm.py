@@ -19,7 +19,7 @@ class ExLMSmilesTokenizer(PreTrainedTokenizerFast):
         allow_valence: whether atoms may have more bonds than RDKit permits.
     """
 
-    # without an __init__ of its own: transformers would make the tokenizer anew then, without its decoder
+    # Has no __init__: with one, transformers would make the tokenizer anew, without its decoder.
 
     def _encode_plus(self, text, text_pair=None, *args, is_split_into_words=False, **kwargs):
         if parse_molecule is None:
