@@ -12,6 +12,7 @@ from tests.integration.commands import pretraining, train
 from tests.support import builders, pages, prepared
 
 NEVER = 1_000_000
+SLOW, LOW = pytest.mark.slow, ("--stop-min-lr", 1.5e-3)
 
 
 def ended(folder) -> tuple:
@@ -32,10 +33,12 @@ def saved(folder, name="last") -> tuple[int, int]:
     ("by", "flags"),
     [
         ("--max-update", ("--max-update", 7)),
-        ("--max-epoch", ("--max-epoch", 2)),
-        ("--stop-min-lr", ("--force-anneal", 2, "--lr-shrink", 0.1, "--stop-min-lr", 1.5e-3)),
-        ("--patience", ("--patience", 2, "--validate-interval-updates", 3, "--lr", 0)),
         (TIME, (TIME, 1e-9)),
+        pytest.param("--max-epoch", ("--max-epoch", 2), marks=SLOW),
+        pytest.param("--stop-min-lr", ("--force-anneal", 2, "--lr-shrink", 0.1, *LOW), marks=SLOW),
+        pytest.param(
+            "--patience", ("--patience", 2, "--validate-interval-updates", 3, "--lr", 0), marks=SLOW
+        ),
     ],
 )
 def test_the_last_state_is_saved(by, flags, corpus, tmp_path):
@@ -67,6 +70,7 @@ def test_a_training_that_was_killed_as_it_ended(corpus, tmp_path):
     assert not train(*words).updates and ended(tmp_path) == ("--max-update", 3, 3)
 
 
+@SLOW
 def test_without_an_optimizer_a_run_begins_anew_by_intent_alone(corpus, tmp_path):
     words = pretraining(corpus, tmp_path, "--max-update", 3, "--no-save-optimizer-state")
     train(*words)
@@ -77,6 +81,7 @@ def test_without_an_optimizer_a_run_begins_anew_by_intent_alone(corpus, tmp_path
     assert [*train(*more, "--reset-optimizer").losses()] == [1, 2, 3, 4, 5]
 
 
+@SLOW
 def test_an_interval_s_checkpoint_is_kept_where_an_epoch_ends(corpus, tmp_path):
     words = ("--max-update", 0, "--max-epoch", 2, "--batch-size", 50)
     epoch = updates_of(train(*pretraining(corpus, tmp_path / "a", *words))) // 2
@@ -112,7 +117,7 @@ def finetune(toys, tmp_path):
     return call
 
 
-@pytest.mark.slow
+@SLOW
 def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
     """Before validations are counted, while they are, and before the best epoch is scored: it has the best
     epoch and the scores of one that is not."""
@@ -142,7 +147,7 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
     assert names == {"checkpoint", "checkpoint.best"} and not (tmp_path / "whole/checkpoint_last.pt").exists()
 
 
-@pytest.mark.slow
+@SLOW
 def test_a_fine_tuning_in_several_calls(finetune, tmp_path):
     """Each ended by a limit of time, in or at the end of an epoch, is not scored until the last, and the
     epochs alone are validated."""

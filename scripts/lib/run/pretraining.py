@@ -64,8 +64,9 @@ def add_options(add: Callable) -> None:
     add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
-def resolve(corpus: str, words: list[str]) -> Training:
-    """Returns one pre-training, on text or smiles. Raises UserError for what cannot be trained."""
+def resolve(corpus: str, words: list[str], priced: bool = True) -> Training:
+    """Returns one pre-training, on text or smiles; with --print, its price is a note, if it is to be
+    ``priced``. Raises UserError for what cannot be trained."""
     sub = "smiles/" if corpus == "smiles" else ""
     names = {
         "model": f"of configs/model/{sub}, such as exlm, mlm, exlm-lattice",
@@ -109,7 +110,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
     folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{corpus}.py"
     training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
     if args.print:
-        training.note = cost_text(args.data, flags, args.card)
+        training.note = cost_text(args.data, flags, args.card) if priced else ""
         if trains_transitions(flags.value("--criterion")):
             training.note += "\n" + USE_OF_STATES
         return training

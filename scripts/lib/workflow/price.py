@@ -84,6 +84,6 @@ def finetunings(settings: Namespace, name: str) -> Iterator[tuple[str, str, int]
 def _pretraining(settings: Namespace, run: Run) -> tuple[float, int]:
     """Returns the FLOPs and the parameters of a pre-training."""
     words = [*plan.pretrain_command(settings, "", run)[2:], "--print"]
-    training = pretraining.resolve("smiles" if run.of_molecules else "text", words)
+    training = pretraining.resolve("smiles" if run.of_molecules else "text", words, priced=False)
     about, _, samples = cost.cost_of(training.data, training.flags)
     return about.flops * samples * training.flags.whole("--max-update"), about.parameters

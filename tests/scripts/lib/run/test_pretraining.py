@@ -112,7 +112,7 @@ def test_every_model_and_machine_validates_on_the_same_sentences(script, data, m
             script, model, toy_inputs / data, "s", *words, "--valid-sentences", 8, "--tokens-per-gpu", room
         )
         for model in models
-        for room in (40, 110, 32768)
+        for room in (40, 32768)
     }
     assert {size for _, size in found.values()} >= {1, 8}
     first, *others = (sentences for sentences, _ in found.values())
