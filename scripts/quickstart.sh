@@ -39,12 +39,12 @@ source scripts/environment.sh
 export OMP_NUM_THREADS=1 # for each training; models this small gain little from more
 mkdir -p "$out"
 
-# train NAME SCRIPT ARGUMENT...: trains $out/NAME in the background; shows a line of its train.log now and then
+# train NAME SCRIPT ARGUMENT...: trains $out/NAME in the background; shows its progress
 trainings=()
 train() {
     set -m # in a process group of its own, to be ended as a whole
     bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" |
-        sed -unE "s|.*\"loss\": \"([^\"]+)\".* \"num_updates\": \"([^\"]+)\".*|  $1: update \\2$of, loss \\1|p; s|^finished before: .*/|  $1: |p" ||
+        sed -u "s|^|  $1: |" ||
         { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
     trainings+=($!)
     set +m

@@ -5,8 +5,8 @@
 and its like are called by the shell scripts that train. @data, @save and @flags stand for what the
 :class:`Training` has; fairseq-train gets each flag once, with the last value. A fine-tuning that succeeded is
 evaluated. A training that its limit of time ended is not finished: the exit status is 75. The folder is
-locked until the last command ends, and their output is appended to SAVE/train.log. ``--print`` shows the
-commands instead.
+locked until the last command ends, and their output is appended to SAVE/train.log; of a training's, the
+terminal gets the progress. ``--print`` shows the commands instead.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import MANIFEST, ROOT, claim, read_json, sha256
 from lib.run.on_gpu import LOGGED, visible_gpus
+from lib.run.progress import Progress
 from lib.run.supervise import supervise
 
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
@@ -227,7 +228,14 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
     Returns its exit status, see ``supervise``."""
     logged = lock is None or os.environ.get(LOGGED) == str(log)
     program = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
-    return supervise(program, None if logged else log, hold=() if lock is None else [lock])
+    hold = () if lock is None else [lock]
+    if logged or command[0] != "fairseq-train":
+        return supervise(program, None if logged else log, hold=hold)
+    flags = Flags.of(command[2:])
+    progress = Progress(flags, flags.value(BEST) or "loss")
+    status = supervise(program, log, hold=hold, view=progress)
+    print(progress.end(status), end="", flush=True)
+    return status
 
 
 def devices(

@@ -17,17 +17,22 @@ def read_log(path: Path) -> list[dict]:
     """
     records: dict[tuple[str, int], dict] = {}
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for match in filter(None, map(_RECORD.search, text.split("\n"))):
-        try:
-            figures = json.loads(match[2])
-        except json.JSONDecodeError:  # a line cut short by a kill
-            continue
-        kind = {"train_inner": "train", "train": "epoch"}.get(match[1], match[1])
-        record = {"kind": kind}
-        record |= {name.removeprefix(f"{match[1]}_"): _number(value) for name, value in figures.items()}
-        record["update"] = record.pop("num_updates")
-        records[kind, record["update"]] = record
+    for record in filter(None, map(record_of, text.split("\n"))):
+        records[record["kind"], record["update"]] = record
     return list(records.values())
+
+
+def record_of(line: str) -> dict | None:
+    """Returns the figures of a line; None if it has none, or was cut short by a kill."""
+    if not (match := _RECORD.search(line)):
+        return None
+    try:
+        figures = json.loads(match[2])
+    except json.JSONDecodeError:
+        return None
+    record = {"kind": {"train_inner": "train", "train": "epoch"}.get(match[1], match[1])}
+    record |= {name.removeprefix(f"{match[1]}_"): _number(value) for name, value in figures.items()}
+    return {**record, "update": record.pop("num_updates")}
 
 
 def _number(value):

@@ -22,6 +22,7 @@ def supervise(
     log: Path | None = None,
     *,
     show: bool = True,
+    view: Callable[[bytes], bytes] = bytes,
     environment: Mapping[str, str] | None = None,
     hold: Iterable[int] = (),
     wanted: Callable[[], bool] = lambda: True,
@@ -33,6 +34,7 @@ def supervise(
     Args:
         log: a file to which its output is appended, at once.
         show: write its output to this process's, too.
+        view: returns what to write there of a chunk of output.
         hold: file descriptors that it inherits, such as of a lock, which is held until it has ended.
         wanted: asked every now and then; if it says no, the command is ended.
     """
@@ -49,7 +51,7 @@ def supervise(
 
         def write_chunk(chunk: bytes) -> None:
             if show:
-                sys.stdout.buffer.write(chunk)
+                sys.stdout.buffer.write(view(chunk))
                 sys.stdout.buffer.flush()
             with contextlib.suppress(OSError):  # a full disk costs lines of the log, and no training
                 if file:
