@@ -207,10 +207,8 @@ def choose_optimizer(training: Training) -> None:
     if option in args.user or flags.value(option) != "adam":
         return
     record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
-    chosen = record.get("settings", {}).get(option) or ("adam" if "--cpu" in flags else "fused_adamw")
-    flags.set(option, chosen)
-    if record and chosen == "adam" and "--cpu" not in flags:
-        print(f"{args.save} began with {option} adam, and keeps it; new runs take fused_adamw")
+    default = "adam" if "--cpu" in flags else "fused_adamw"
+    flags.set(option, record.get("settings", {}).get(option) or default)
 
 
 def has_ended(save: Path, flags: Flags) -> str:

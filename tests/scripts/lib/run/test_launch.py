@@ -120,27 +120,23 @@ def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "began_with", "trains_with", "told"),
+    ("words", "began_with", "trains_with"),
     [
-        ("--gpus 1", None, "fused_adamw", False),
-        ("--cpu", None, "adam", False),
-        ("--gpus 1 --optimizer adam", None, "adam", False),
-        ("--gpus 1", "adam", "adam", True),
-        ("--cpu", "fused_adamw", "fused_adamw", False),  # and then on a GPU, where it is as before
-        ("--gpus 1", "fused_adamw", "fused_adamw", False),
-        ("--gpus 1 --optimizer sgd", "adam", "sgd", False),
+        ("--gpus 1", None, "fused_adamw"),
+        ("--cpu", None, "adam"),
+        ("--gpus 1 --optimizer adam", None, "adam"),
+        ("--gpus 1", "adam", "adam"),
+        ("--cpu", "fused_adamw", "fused_adamw"),  # and then on a GPU, where it is as before
+        ("--gpus 1 --optimizer sgd", "adam", "sgd"),
     ],
 )
-def test_the_optimizer_is_the_devices_or_that_of_the_run(
-    words, began_with, trains_with, told, tmp_path, capsys
-):
+def test_the_optimizer_is_the_devices_or_that_of_the_run(words, began_with, trains_with, tmp_path):
     training = pages.resolve("pretrain_text", "exlm", "smoke", "d", tmp_path, "--print", *words.split())
     write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": began_with or "adam"}})
     if began_with:  # else it failed at once, and begins again
         (tmp_path / "checkpoint_last.pt").touch()
     launch.choose_optimizer(training)
     assert training.flags.value("--optimizer") == trains_with
-    assert ("adam, and keeps it" in capsys.readouterr().out) == told
 
 
 @pytest.mark.slow
