@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     add("--bpe", nargs="+", metavar="FILE", help=written)
     pooled = "of SentenceTransformer: the row of <s>, or the mean over all tokens (default: %(default)s)"
-    add("--pooling", choices=("first", "mean"), default="first", help=pooled)
+    add("--pooling", choices=("mean", "first"), default="mean", help=pooled)
     add("--name", help="of the model, for its card (default: the folder's)")
     add("--license", dest="licence", help="of the model, for its card, such as mit (default: left open)")
     add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")

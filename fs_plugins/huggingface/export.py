@@ -24,7 +24,7 @@ def export(
     *,
     data: str | os.PathLike | None = None,
     bpe: str | Sequence[str] | None = None,
-    pooling: str = "first",
+    pooling: str = "mean",
     name: str | None = None,
     licence: str | None = None,
     half: bool = False,

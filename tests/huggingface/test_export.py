@@ -175,14 +175,14 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, 
 def test_script(checkpoints, folders, load, tmp_path):
     """Of all options; stored as float16, computed in float32."""
     (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
-    options = ["--name", "small", "--pooling", "mean", "--license", "mit", "--half"]
+    options = ["--name", "small", "--pooling", "first", "--license", "mit", "--half"]
     folder = tmp_path / "half"
     arguments = [str(checkpoints["lattice"]), str(folder), *options, "--notes", str(tmp_path / "notes.md")]
     assert export_huggingface.main(arguments) == 0
     card = (folder / "README.md").read_text()
     assert "# small" in card and "mit" in card and card.endswith("\n\n## Results\n\nNone yet.\n")
     pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_mean_tokens"] and not pooling["pooling_mode_cls_token"]
+    assert pooling["pooling_mode_cls_token"] and not pooling["pooling_mode_mean_tokens"]
     whole, half = (load_file(f / "model.safetensors") for f in (folders["lattice"], folder))
     assert whole.keys() == half.keys()
     assert all(torch.equal(half[name], value.half()) for name, value in whole.items())
