@@ -97,6 +97,11 @@ class ExLMPreTrainedModel(PreTrainedModel):
         self.encoder = make_model(config, self.has_lm_head)
         for layer in self.encoder.sentence_encoder.layers:
             layer.self_attn.__class__, layer.self_attn.config = ExLMAttention, config
+        self.add_head(config)
+        self.post_init()
+
+    def add_head(self, config):
+        """Makes what a subclass puts on the encoder."""
 
     def get_input_embeddings(self):
         return self.encoder.sentence_encoder.embed_tokens
@@ -115,15 +120,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
         elif isinstance(module, ExtendedExLM) and module.state_embedding is not None:
             module.reset_states()
 
-    def encode(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        labels=None,
-        output_hidden_states=None,
-        output_attentions=None,
-        **others,
-    ):
+    def encode(self, input_ids=None, attention_mask=None, labels=None, **others):
         """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding.
 
         With labels [B, T], the tokens that have one are expanded; else the ``<mask>`` tokens.
@@ -140,8 +137,8 @@ class ExLMPreTrainedModel(PreTrainedModel):
         for name in ("inputs_embeds", "position_ids", "head_mask"):
             if others.get(name) is not None:
                 raise ValueError(f"ExLM does not support {name}: give input_ids and attention_mask")
-        options = {"output_hidden_states": output_hidden_states, "output_attentions": output_attentions}
-        options = {name: value for name, value in options.items() if value is not None}
+        asked = ((name, others.get(name)) for name in ("output_hidden_states", "output_attentions"))
+        options = {name: value for name, value in asked if value is not None}
         if options.get("output_attentions") and config._attn_implementation != "eager":
             raise ValueError('output_attentions needs attn_implementation="eager"')
         tokens = known(checked(input_ids, attention_mask, labels, config), config)
@@ -181,10 +178,6 @@ class ExLMPreTrainedModel(PreTrainedModel):
 class ExLMModel(ExLMPreTrainedModel):
     """The encoder: ``last_hidden_state`` [B, T, d], one row for each of ``input_ids``."""
 
-    def __init__(self, config):
-        super().__init__(config)
-        self.post_init()
-
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, **kwargs):
         """Returns the output of :meth:`encode`, which has the arguments."""
@@ -200,10 +193,6 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
 
     has_lm_head = True
     _tied_weights_keys = {"encoder.lm_head.weight": "encoder.sentence_encoder.embed_tokens.weight"}
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.post_init()
 
     def get_output_embeddings(self):
         """Returns the output matrix and bias, which are the LM head's, as a layer."""
@@ -308,10 +297,8 @@ class ExLMClassificationHead(nn.Module):
 class ExLMForSequenceClassification(ExLMPreTrainedModel):
     """Classes or values of sequences, from the first state of ``<s>``; the loss is :func:`label_loss`."""
 
-    def __init__(self, config):
-        super().__init__(config)
+    def add_head(self, config):
         self.classifier = ExLMClassificationHead(config)
-        self.post_init()
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
@@ -325,11 +312,9 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
 class ExLMForTokenClassification(ExLMPreTrainedModel):
     """A class for each token; labels [B, T] int64 are -100 where there is none."""
 
-    def __init__(self, config):
-        super().__init__(config)
+    def add_head(self, config):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
 
     @can_return_tuple
     def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
@@ -343,11 +328,9 @@ class ExLMForTokenClassification(ExLMPreTrainedModel):
 class ExLMForQuestionAnswering(ExLMPreTrainedModel):
     """Where the answer starts and ends; both at ``<s>`` where the context has none (SQuAD 2.0)."""
 
-    def __init__(self, config):
-        super().__init__(config)
+    def add_head(self, config):
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        self.post_init()
 
     @can_return_tuple
     def forward(
