@@ -72,14 +72,14 @@ class Checkpoint:
     def has_transitions(self) -> bool:
         """Returns whether transitions between states were trained. A fine-tuning does not train them, nor
         does it say what was pre-trained: there biases that are still zero, as initialised, tell."""
-        if self.k is None or criterions.of_states(self.criterion):
+        if self.k is None or criterions.find_states_criterion(self.criterion):
             return criterions.trains_transitions(self.criterion)
         return bool(self.model.encoder.query_linear.bias.any())
 
     @property
     def alignment(self) -> str:
         """Returns how states align to targets, "dag" or "ctc"; see ``has_transitions``."""
-        if criterion := criterions.of_states(self.criterion):
+        if criterion := criterions.find_states_criterion(self.criterion):
             return criterion.alignment
         return "dag" if self.k is None or self.has_transitions else "ctc"
 

@@ -7,7 +7,7 @@ from fs_plugins.criterions import masked_lm_accuracy, nat_ctc_loss_mlm, nat_dag_
 from fs_plugins.criterions.states_criterion import StatesCriterion
 
 
-def of_states(name: str | None) -> type[StatesCriterion] | None:
+def find_states_criterion(name: str | None) -> type[StatesCriterion] | None:
     """Returns the criterion of that name; None if it trains no states, as that of an MLM or a fine-tuning."""
     criterion = CRITERION_REGISTRY.get(name, object)
     return criterion if issubclass(criterion, StatesCriterion) else None
@@ -15,4 +15,4 @@ def of_states(name: str | None) -> type[StatesCriterion] | None:
 
 def trains_transitions(name: str | None) -> bool:
     """Returns whether the criterion of that name trains transitions between states."""
-    return bool((criterion := of_states(name)) and criterion.trains_transitions)
+    return bool((criterion := find_states_criterion(name)) and criterion.trains_transitions)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from fs_plugins import files as own_files
 from fs_plugins.checkpoint import Checkpoint, load_checkpoint, read_state, trained, untrained_model
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.criterions import of_states
+from fs_plugins.criterions import find_states_criterion
 from fs_plugins.data.vocabulary import (
     DICT_FILE,
     MASK,
@@ -235,9 +235,8 @@ def dictionary_of(folder: Path, data) -> tuple[Dictionary, str | None]:
 def criterion_of(config: dict) -> str:
     """Returns the criterion that trained states of such an alignment: the one recorded, or one of ours."""
     recorded = config["fairseq"].get("criterion")
-    same = [
-        name for name in CRITERION_REGISTRY if (c := of_states(name)) and c.alignment == config["alignment"]
-    ]
+    criteria = {name: find_states_criterion(name) for name in CRITERION_REGISTRY}
+    same = [name for name, one in criteria.items() if one and one.alignment == config["alignment"]]
     return recorded if recorded in same else next(iter(same), config["alignment"])
 
 

@@ -111,7 +111,7 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     ]
 
 
-def of_one_vocabulary(models: Iterable[Model]) -> Iterator[Model]:
+def checked_vocabularies(models: Iterable[Model]) -> Iterator[Model]:
     """Yields models one by one. Raises ValueError for one of another vocabulary than the first's."""
     first = None
     for model in models:
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         # Fails before any work if it cannot be written.
         with atomic(args.output) if args.output else contextlib.nullcontext(sys.stdout) as file:
             models = (load(path, data=args.data, device=args.device) for path in args.model)
-            rows = [measure_model(model, args) for model in of_one_vocabulary(models)]
+            rows = [measure_model(model, args) for model in checked_vocabularies(models)]
             rows.sort(key=lambda row: row["updates"] or 0)
             # Writes null for what is not finite, such as the error of a mean over a single sentence.
             plain = json.loads(json.dumps({"rows": rows}, default=asdict), parse_constant=lambda _: None)

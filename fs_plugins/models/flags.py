@@ -66,7 +66,7 @@ EXLM_FLAGS = (
         )
     ),
 )
-MLM_FLAGS = tuple(flag for flag in EXLM_FLAGS if not flag.about.of_states)
+MLM_FLAGS = tuple(flag for flag in EXLM_FLAGS if not flag.about.needs_states)
 
 
 def add_flags(parser: argparse.ArgumentParser, flags: Iterable[Flag]) -> None:

@@ -222,11 +222,14 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 "compute_loss_func: only the loss that this model returns for labels is that of its method"
             )
         encoded, last, x, layout = self.encode(input_ids, attention_mask, labels, **kwargs)
-        predicted = self.of_copies(x, labels) if layout is None else self.of_states(last, x, layout, labels)
-        more = {"hidden_states": encoded.hidden_states, "attentions": encoded.attentions}
-        return ExLMMaskedLMOutput(**predicted, **more)
+        if layout is None:
+            found = self.predict_copies(x, labels)
+        else:
+            found = self.predict_states(last, x, layout, labels)
+        hiddens, attentions = encoded.hidden_states, encoded.attentions
+        return ExLMMaskedLMOutput(**found, hidden_states=hiddens, attentions=attentions)
 
-    def of_copies(self, x, labels):
+    def predict_copies(self, x, labels):
         """Returns loss and logits without states, of x [B, repeat_times T, d]. A token's prediction is the
         mean of its copies'."""
         times, loss, head = self.config.repeat_times, None, self.encoder.lm_head
@@ -244,7 +247,7 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         return {"loss": loss, "logits": logits}
 
     @torch.compiler.disable  # would be compiled anew for each number of targets
-    def of_states(self, last, x, layout, labels):
+    def predict_states(self, last, x, layout, labels):
         """Returns all outputs with states, from those before the last layer norm and after, [B, N, d]."""
         if exporting():
             raise NotImplementedError(

@@ -72,7 +72,7 @@ class About:
     help: str
     decides: str
     metavar: str | None = None  # name of its value in ``--help``
-    of_states: bool = False  # whether a model without states lacks the flag
+    needs_states: bool = False  # whether a model without states lacks the flag
     inverted: bool = False  # whether the flag is True where the setting is False
 
 
