@@ -8,6 +8,7 @@ import sys
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from lib.command_line import Flags, script
 from lib.run import launch
@@ -22,9 +23,9 @@ def resolve(evaluated: bool, words) -> launch.Training:
 
 def main(words) -> int:
     *template, evaluate = words[: words.index("--")]
-    launch.EVALUATE = shlex.split(evaluate)
     words = [*template, "@flags", *words[words.index("--") :]]
-    return script(launch.launch)("script.sh", partial(resolve, bool(evaluate)), words)
+    with mock.patch.object(launch, "EVALUATE", shlex.split(evaluate)):
+        return script(launch.launch)("script.sh", partial(resolve, bool(evaluate)), words)
 
 
 if __name__ == "__main__":
