@@ -11,6 +11,7 @@ locked.
 import argparse
 import csv
 import fcntl
+import functools
 import gzip
 import itertools
 import json
@@ -54,19 +55,8 @@ DESCRIPTORS = [
     "Chi1v",
     "Kappa2",
 ]
-CORRUPTION = [
-    "k",
-    "p",
-    "seed",
-    "updates",
-    "rate",
-    "valid_bits",
-    "r2",
-    "r2_beyond_counts",
-    *DESCRIPTORS,
-    "seconds",
-    "commit",
-]
+CORRUPTION = ["k", "p", "seed", "updates", "rate", "valid_bits", "r2", "r2_beyond_counts"]
+CORRUPTION += [*DESCRIPTORS, "seconds", "commit"]
 # of the measures `states` and `entropy`: bits of the posterior over a mask's states, ... of its token
 STATES = {
     "states": ("posterior_entropy", "divergence", "second_state"),
@@ -166,15 +156,20 @@ def counts(smiles: Path) -> np.ndarray:
     return bag.fit_transform(smiles.open()).toarray().astype(float)
 
 
+@functools.cache
+def beyond_counts(smiles: Path) -> np.ndarray:
+    """Returns what a regression on counts of tokens leaves of each descriptor, [molecules, 20]."""
+    return descriptors(smiles) - ridge(counts(smiles), descriptors(smiles))
+
+
 def embedding_scores(checkpoint: Path, smiles: Path, output: Path) -> tuple[np.ndarray, np.ndarray]:
     """Returns R^2 of each descriptor, and of what a regression on counts of tokens leaves of it, from the
     embeddings of a model."""
     if not output.exists():
         words = ("embed", checkpoint, smiles, "--pooling", "mean", "--output", output, "--device", "cpu")
         run(sys.executable, "scripts/molecules.py", *words)
-    vectors, targets = np.load(output), descriptors(smiles)
-    left = targets - ridge(counts(smiles), targets)
-    return ridge_scores(vectors, targets), ridge_scores(vectors, left)
+    vectors = np.load(output)
+    return ridge_scores(vectors, descriptors(smiles)), ridge_scores(vectors, beyond_counts(smiles))
 
 
 def corruption(args: argparse.Namespace, seed: int, cell: tuple[int, float | None]) -> list[dict]:

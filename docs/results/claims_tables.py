@@ -31,8 +31,6 @@ SCORES = {
     "beyond counts": ("r2_beyond_counts", [2, 3, 4]),
     "beyond counts, seed 1": ("r2_beyond_counts", [1]),
 }
-
-
 EMBEDDINGS = {"ridge R2": "embeddings, R^2", "ridge R2 beyond counts": "beyond counts"}
 
 

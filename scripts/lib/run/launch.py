@@ -60,9 +60,8 @@ class Training:
     args: argparse.Namespace  # result of :func:`arguments`
     data: str  # DATA of fairseq-train
     flags: Flags  # flags of fairseq-train
-    evaluation: list[str] | None = (
-        None  # options of evaluate.py; None: a pre-training, which is not evaluated
-    )
+    # options of evaluate.py; None: a pre-training, which is not evaluated
+    evaluation: list[str] | None = None
     # settings that may not differ when the run is resumed, besides the flags
     settings: dict = field(default_factory=dict)
     # the dict.txt of the data, which is kept beside the checkpoints and may not differ either

@@ -60,7 +60,6 @@ class Progress:
         if f"best_{name}" in record:
             text += f" (best {digits(record[f'best_{name}'])})"
         if self.updates and done > first:
-            text += (
-                f", {timedelta(seconds=round((self.updates - done) * (now - since) / (done - first)))} left"
-            )
+            left = (self.updates - done) * (now - since) / (done - first)
+            text += f", {timedelta(seconds=round(left))} left"
         return f"{text}\n"
