@@ -3,18 +3,17 @@
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-graph.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and states.png
-(the graph of states) into --output.
+graph.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and index.html
+(the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 
 from lib.command_line import argument_parser, proportion, script, visible, whole
 
-from fs_plugins.files import atomic, check_absent, write_json
+from fs_plugins.files import atomic, check_absent, json_text
 
-GRAPH, MATRIX, STATES = "graph.json", "transitions.png", "states.png"
+GRAPH, PICTURE, PAGE = "graph.json", "transitions.png", "index.html"
 
 
 def percent(p: float) -> str:
@@ -41,13 +40,18 @@ def describe(graph) -> str:
         lines.append(f"{state.name:<16} {percent(state.visit_prob):>7}  {tokens}")
     lines += ["", f"By the transitions, {percent(graph.length_prob)} of the paths have {exactly}."]
     lines += ["", "  log P (nats) of", "    path all paths  decoding [path]"]
-    lines += [f"Best decoding of {exactly}", describe_decoding(graph, graph.best)]
-    lines += [f"Sampled decodings of {exactly}"] if graph.samples else []
-    lines += [describe_decoding(graph, decoding, graph.drawn) for decoding in graph.samples]
+    for title, decodings, drawn in (
+        (f"Best decoding of {exactly}", [graph.best], 0),
+        ("Best decoding of any number of tokens", [graph.best_free], 0),
+        (f"Sampled decodings of {exactly}", graph.samples, graph.drawn),
+        ("Sampled decodings of any number of tokens", graph.samples_free, graph.drawn),
+    ):
+        lines += [title] if decodings else []
+        lines += [describe_decoding(graph, decoding, drawn) for decoding in decodings]
     return "\n".join(lines)
 
 
-def describe_decoding(graph, decoding, drawn: int = 0) -> str:
+def describe_decoding(graph, decoding, drawn: int) -> str:
     if decoding is None:
         return "    there is none: no path has so many states"
     path = " → ".join(graph.states[u].name for u in decoding.states[1:-1])
@@ -62,13 +66,13 @@ def main(argv: list[str] | None = None) -> None:
     add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
     add("--top", type=whole(1), default=5, metavar="N", help="tokens of a state (default: %(default)s)")
-    sampled = "sampled decodings to show (default: %(default)s)"
+    sampled = "sampled decodings to show, of each kind (default: %(default)s)"
     add("--samples", type=whole(0, 10_000), default=5, metavar="N", help=sampled)
     add("--seed", type=whole(0), default=1, help="random seed of the samples (default: %(default)s)")
     output = "folder to write into (default: %(default)s)"
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
     add("--overwrite", action="store_true", help="replace what an existing DIR has")
-    edge = "draw edges that at least this share of the paths take (default: %(default)s)"
+    edge = "draw edges that at least this share of the paths take; index.html has a slider (default: 0.02)"
     add("--min-edge", type=proportion, default=0.02, metavar="P", help=edge)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
@@ -78,17 +82,21 @@ def main(argv: list[str] | None = None) -> None:
     add("--bpe", nargs="+", metavar="FILE", help=written)
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
     args = parser.parse_args(argv)
-    check_absent(args.output / GRAPH, args.overwrite)
+    check_absent(args.output / PAGE, args.overwrite)
     from fs_plugins.inference import load
-    from fs_plugins.inference.plots import state_graph, transition_heatmap
+    from fs_plugins.inference.page import page
+    from fs_plugins.inference.plots import transition_heatmap
 
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
     graph = model.graph(args.text, top=args.top, samples=args.samples, seed=args.seed)
     print(visible(describe(graph)))
-    figures = {MATRIX: transition_heatmap(graph), STATES: state_graph(graph, args.min_edge)}
+    html = page(graph, args.min_edge)
     args.output.mkdir(parents=True, exist_ok=True)
-    for name, figure in figures.items():
-        with atomic(args.output / name, "wb") as picture:
-            figure.savefig(picture, format="png")
-    write_json(args.output / GRAPH, asdict(graph))
-    print(f"\n{args.output}: {GRAPH}, {MATRIX}, {STATES}")
+    graph_file, page_file = atomic(args.output / GRAPH), atomic(args.output / PAGE)
+    with graph_file as text, atomic(args.output / PICTURE, "wb") as picture, page_file as shown:
+        text.write(json_text(graph.to_dict()))
+        transition_heatmap(graph).savefig(picture, format="png")
+        shown.write(html)
+        for file in (text, picture, shown):  # all of them, or none
+            file.flush()
+    print(f"\n{args.output}: {GRAPH}, {PICTURE}, {PAGE}")

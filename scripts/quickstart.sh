@@ -94,6 +94,6 @@ echo "Scoring the checkpoints on the same masked tokens: a minute"
 quoted=$(printf %q "$out")
 cat <<END
 Next: source .venv/bin/activate
-      python scripts/explore.py $quoted/exlm-lattice/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states
+      python scripts/explore.py $quoted/exlm-lattice/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states, as a page
 README.md goes on with models and data of your own.
 END

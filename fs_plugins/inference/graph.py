@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from fairseq.data import Dictionary
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions import trains_transitions
-from fs_plugins.data.text_codecs import MASK, Codec, encode_with_masks, is_special
+from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
 from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.inference.decodings import GraphDecoder, Path
 
@@ -41,10 +41,11 @@ class Decoding:
     """The text as a path through the graph fills it."""
 
     text: str  # text with its masks replaced
+    pieces: list[tuple[str, int]]  # the text in parts, each with the number of the mask that it fills, or 0
     states: list[int]  # the path, by index
     log_prob: float  # log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``
     total_log_prob: float  # the same, summed over all paths that give these tokens
-    count: int = 1  # number of samples with this text; 1 for the best
+    count: int = 1  # number of samples of its kind with this text; 1 for the best
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,26 @@ class TextGraph:
     """What an ExLM makes of a text with masks."""
 
     text: str  # the one given
+    of_molecule: bool  # whether the text is SMILES
     tokens: list[str]  # its symbols as shown, with ``<s>`` and ``</s>``
     k: int  # states of each mask
     masks: int  # number of masks
     states: list[State]  # the L = k (masks + 2) states
     transitions: list[list[float]]  # [L][L] probabilities E(u, v)
     best: Decoding | None  # the best decoding of as many tokens as masks: token i fills mask i
-    # sampled decodings of as many tokens, each text once with its likeliest path that was drawn, the most
-    # frequent first
+    best_free: Decoding  # the best one of any number of tokens; a mask takes those that its own states emit
+    # samples, samples_free: sampled decodings, of as many tokens as masks and of any number, each text once
+    # with its likeliest path that was drawn, the most frequent first
     samples: list[Decoding]
-    drawn: int  # number of samples
+    samples_free: list[Decoding]
+    drawn: int  # samples of each kind
     length_prob: float  # probability that a path drawn by the transitions has as many tokens as masks
     unknown: list[str]  # pieces of the text that the dictionary does not have; the model saw ``<unk>`` there
     notes: list[str]  # warnings about this checkpoint
+
+    def to_dict(self) -> dict:
+        """Returns all of it in plain lists and dicts, for JSON."""
+        return asdict(self)
 
 
 def text_graph(
@@ -83,7 +91,8 @@ def text_graph(
     sentence = _Sentence(graph, symbols, codec, dictionary)
     decoder, masks = sentence.decoder, len(sentence.masks)
     generator = torch.Generator().manual_seed(seed)
-    drawn = decoder.sample(generator, samples, masks)
+    by_order = decoder.sample(generator, samples, masks)
+    free = decoder.sample(generator, samples)
     notes = []
     if not trains_transitions(checkpoint.criterion):
         notes.append(
@@ -92,13 +101,16 @@ def text_graph(
         )
     return TextGraph(
         text=text,
+        of_molecule=isinstance(codec, Smiles),
         tokens=[codec.word(s) for s in sentence.symbols],
         k=checkpoint.k,
         masks=masks,
         states=sentence.states(checkpoint.k, top),
         transitions=decoder.links.exp().tolist(),
-        best=sentence.decode(decoder.best(masks)),
-        samples=_counted([sentence.decode(path) for path in drawn]),
+        best=sentence.decode(decoder.best(masks), by_order=True),
+        best_free=sentence.decode(decoder.best(), by_order=False),
+        samples=_counted([sentence.decode(path, by_order=True) for path in by_order]),
+        samples_free=_counted([sentence.decode(path, by_order=False) for path in free]),
         drawn=samples,
         length_prob=math.exp(decoder.length_log_prob(masks + 2)),
         unknown=[codec.word(s) for s in symbols if dictionary.index(s) == dictionary.unk()],
@@ -110,7 +122,7 @@ def best_text(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: D
     """Returns the text of the best path through one sentence's graph, with a token for each mask; None if no
     path has as many."""
     sentence = _Sentence(graph, symbols, codec, dictionary)
-    best = sentence.decode(sentence.decoder.best(len(sentence.masks)))
+    best = sentence.decode(sentence.decoder.best(len(sentence.masks)), by_order=True)
     return best and best.text
 
 
@@ -160,11 +172,35 @@ class _Sentence:
             states.append(State(u, name, source, mask, visits[u], tokens[u]))
         return states
 
-    def decode(self, path: Path | None) -> Decoding | None:
-        """Returns the text whose masks a path's tokens fill."""
+    def decode(self, path: Path | None, by_order: bool) -> Decoding | None:
+        """Returns a path as a text: its tokens fill the masks in order, or each goes where its state
+        stands."""
         if path is None:
             return None
-        words = map(self.dictionary.__getitem__, path.words)
-        symbols = [next(words) if symbol == MASK else symbol for symbol in self.symbols[1:-1]]
-        text, total = self.codec.decode(symbols).strip(), self.decoder.words_log_prob(path.words)
-        return Decoding(text, list(path.nodes), path.log_prob, total)
+        symbols = [self.dictionary[word] for word in path.words]
+        indices = self.masks if by_order else [self.sources[u] for u in path.nodes[1:-1]]
+        filled: list[list[str]] = [[] if i in self.masks else [s] for i, s in enumerate(self.symbols)]
+        filled[0], filled[-1] = [], []
+        for index, symbol in zip(indices, symbols, strict=True):
+            filled[index].append(symbol)
+        return Decoding(
+            text=self.codec.decode([symbol for group in filled for symbol in group]).strip(),
+            pieces=self.pieces(filled),
+            states=list(path.nodes),
+            log_prob=path.log_prob,
+            total_log_prob=self.decoder.words_log_prob(path.words),
+        )
+
+    def pieces(self, filled: list[list[str]]) -> list[tuple[str, int]]:
+        """Returns the decoded text, cut where a mask begins or ends."""
+        pieces, before, done = [], "", []
+        for i, group in enumerate(filled):
+            done += group
+            text = self.codec.decode(done).lstrip()
+            mask = self.masks.get(i, 0)
+            if (added := text.removeprefix(before)) and pieces and pieces[-1][1] == mask == 0:
+                pieces[-1] = (pieces[-1][0] + added, 0)
+            elif added:
+                pieces.append((added, mask))
+            before = text
+        return pieces

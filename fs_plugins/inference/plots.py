@@ -1,22 +1,16 @@
-"""Pictures of a case study: the transition matrix (figures 7, 10) and the graph of states (figure 11)."""
+"""Pictures of a case study: the transition matrix (figures 7, 10), and what the page draws (figure 11)."""
 
-from itertools import combinations, pairwise
-
-from matplotlib.colors import PowerNorm, to_rgb
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import PercentFormatter
 
 from fs_plugins.inference.graph import State, TextGraph
 
 MASK_COLOURS = ("#f2c14e", "#b5835a", "#6fae75", "#5b8fd6", "#c77dba", "#e07a5f", "#4fb3bf", "#9a9ad6")
-ENDS = "#a9a9a9"
-MIN_EDGE = 0.02
 LEAST_VISIT = 0.01  # other states of <s> and </s> are shown from this probability on
 LONGEST = 14  # letters of a token
-LARGEST = 5000  # pixels of a side
+LARGEST = 5000  # pixels of a side of the matrix
 TOKENS = 3  # most tokens shown of a state
-HALF = 0.36  # of the side of a state's box; the next one is 1 away
 
 
 def shown_states(graph: TextGraph) -> list[State]:
@@ -58,53 +52,6 @@ def transition_heatmap(graph: TextGraph) -> Figure:
     figure.suptitle(graph.text, x=0.02, ha="left", fontsize=12, parse_math=False)
     axes.set_title(note, loc="left", fontsize=8, color="#505050")
     return figure
-
-
-def state_graph(graph: TextGraph, min_edge: float = MIN_EDGE) -> Figure:
-    """Draws the states of each token in a column, darker the more paths visit them; edges, of the colour of
-    their state, that at least ``min_edge`` of the paths take, wider the more these are; and in black the path
-    of the best decoding. Edges run to the right, and in a column downwards."""
-    columns: dict[int, list[State]] = {}
-    for state in shown_states(graph):
-        columns.setdefault(state.token, []).append(state)
-    rows, path = max(map(len, columns.values())), graph.best.states if graph.best else []
-    size = 1.9 * len(columns), 0.8 * rows + 1.2  # inches
-    figure = Figure(figsize=size, dpi=min(130, LARGEST / max(size)), layout="constrained")
-    limits = {"xlim": (-0.5, len(columns) - 0.5), "ylim": (-0.8, rows - 0.2)}
-    axes = figure.add_subplot(**limits)
-    axes.set_axis_off()
-    places = {}
-    for x, column in enumerate(columns.values()):
-        for row, state in enumerate(column):
-            places[state.index] = x, (rows + len(column)) / 2 - row - 1
-            _draw_state(axes, state, *places[state.index], state.index in path)
-        y = (rows + len(column)) / 2 - 0.5
-        axes.text(x, y, column[0].name.split(",")[0], ha="center", fontsize=8, parse_math=False)
-    for u, v in combinations(places, 2):
-        share = graph.states[u].visit_prob * graph.transitions[u][v]  # of the paths
-        if (chosen := (u, v) in pairwise(path)) or (share > 0 and share >= min_edge):
-            (x, y), (to_x, to_y) = places[u], places[v]
-            ends = (x + HALF, y), (to_x + (HALF if x == to_x else -HALF), to_y)
-            bend = f"arc3,rad={-0.3 if x == to_x else 0.1}"
-            width, colour = max(0.5, 5 * share), "black" if chosen else _colour(graph.states[u], 1)
-            edge = FancyArrowPatch(*ends, arrowstyle="-", connectionstyle=bend, lw=width, color=colour)
-            axes.add_patch(edge)
-    figure.suptitle(graph.text, fontsize=12, parse_math=False)
-    return figure
-
-
-def _draw_state(axes, state: State, x: float, y: float, chosen: bool) -> None:
-    fill, edge = _colour(state, 0.15 + 0.85 * state.visit_prob**0.5), "black" if chosen else "#777777"
-    style = {"boxstyle": "round,pad=0,rounding_size=0.05", "fc": fill, "ec": edge, "lw": 2 if chosen else 0.8}
-    axes.add_patch(FancyBboxPatch((x - HALF, y - HALF), 2 * HALF, 2 * HALF, zorder=2, **style))
-    about = f"{_label(state)}\n{state.tokens[0].prob:.1%}, visited {state.visit_prob:.1%}"
-    axes.text(x, y, about, ha="center", va="center", fontsize=8, zorder=3, parse_math=False)
-
-
-def _colour(state: State, strength: float) -> tuple[float, ...]:
-    """Returns the colour of a state's mask, on white; strength 0 is white."""
-    colour = MASK_COLOURS[(state.mask - 1) % len(MASK_COLOURS)] if state.mask else ENDS
-    return tuple(1 + strength * (part - 1) for part in to_rgb(colour))
 
 
 def _label(state: State) -> str:

@@ -1,7 +1,6 @@
 """Graphs of texts with masks, of random models; tests/scripts/test_explore.py has a trained one."""
 
 import json
-from dataclasses import asdict
 
 import pytest
 import torch
@@ -36,16 +35,24 @@ def test_the_graph_is_the_models(save_checkpoint):
 def test_decodings_say_where_their_tokens_go(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, seed=3, spread=2.0)
     graph = load(path).graph(TEXT, samples=40)
-    states = [graph.states[u].tokens for u in graph.best.states[1:-1]]
-    best = [next(token.text for token in tokens if token.symbol not in SPECIAL) for tokens in states]
-    assert graph.best.text == "this is {} news , and I am {} to see it .".format(*best)
-    json.dumps(asdict(graph), allow_nan=False)
-    for decoding in graph.samples:
-        words = decoding.text.split()
-        assert ["<mask>" if i in (2, 8) else word for i, word in enumerate(words)] == TEXT.split()
-        assert len(decoding.states) == 4 and graph.best.log_prob >= decoding.log_prob
+    for decoding in [graph.best, *graph.samples]:  # token i fills mask i
+        first, second = (piece.strip() for piece, mask in decoding.pieces if mask)
+        assert decoding.text == f"this is {first} news , and I am {second} to see it ."
+        assert len(decoding.states) == 4
+    json.dumps(graph.to_dict(), allow_nan=False)
+    assert graph.best.log_prob >= max(decoding.log_prob for decoding in graph.samples)
+    lengths = set()
+    for decoding in [graph.best_free, *graph.samples_free]:  # tokens go where their states stand
+        assert "".join(piece for piece, _ in decoding.pieces) == decoding.text
+        own = {mask: piece.split() for piece, mask in decoding.pieces if mask}
+        inside = [graph.states[u].mask for u in decoding.states[1:-1]]
+        assert all(len(own.get(mask, [])) == inside.count(mask) for mask in (1, 2))
+        lengths.add(len(inside))
+    assert len(lengths) > 2
+    assert graph.best_free.log_prob >= max(d.log_prob for d in [*graph.samples, *graph.samples_free])
+    for decoding in graph.samples + graph.samples_free:
         assert decoding.total_log_prob >= decoding.log_prob - 1e-9
-        assert not SPECIAL & {*words}
+        assert not SPECIAL & set(decoding.text.split())
 
 
 def test_a_text_is_shown_once_with_its_likeliest_path(save_checkpoint, monkeypatch):
@@ -67,7 +74,7 @@ def test_no_special_symbol_fills_a_mask(save_checkpoint):
         model.checkpoint.model.encoder.lm_head.bias[2] += 30.0
     graph, filled = model.graph(TEXT, samples=5), model.fill(TEXT)
     assert graph.states[2].tokens[0].symbol == "</s>"
-    for text in (filled.text, graph.best.text, *(s.text for s in graph.samples)):
+    for text in (filled.text, graph.best.text, graph.best_free.text, *(s.text for s in graph.samples_free)):
         assert not SPECIAL & set(text.split())
     assert not SPECIAL & {token.symbol for mask in filled.masks for token in mask}
 
@@ -80,4 +87,4 @@ def test_other_models(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
-    assert graph.best.text.startswith("CC") and graph.best.text.endswith("O")
+    assert graph.of_molecule and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1

@@ -179,10 +179,12 @@ def add_target(page: Page, study: Study, target: Target) -> None:
 
 
 def add_example(page: Page, study: Study, target: Target) -> None:
-    """Adds a picture of scripts/explore.py, of the first model that has it."""
+    """Adds the picture and the page of scripts/explore.py, of the first model that has them."""
     [run] = target.runs
     for path in sorted((study.output / STUDY / run.name).glob(f"*/*/{EXAMPLE}"))[:1]:
-        page.picture(target.name, path.with_name(target.picture))
+        if target.picture:
+            page.picture(target.name, path.with_name(target.picture))
+        page.text(f"To explore: {path}")
 
 
 def add_curves(page: Page, study: Study, target: Target, key: str) -> None:

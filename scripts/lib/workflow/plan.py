@@ -28,7 +28,7 @@ from fs_plugins.data.vocabulary import Vocabulary
 STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
 SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # seeds of fine-tuning
 MEASURES = ABOUT["measures"]
-EXAMPLE = "example/graph.json"  # what scripts/explore.py writes last
+EXAMPLE = "example/index.html"  # page of scripts/explore.py
 
 
 def targets_of(settings: Namespace, name: str) -> list[Target]:

@@ -127,6 +127,7 @@ def test_the_case_study_shows_the_explorers_pictures(add, page):
     folder = add("exlm-k4-p0.15", train=trained()) / "example"
     assert page("figure7").parts == []
     folder.mkdir()
-    (folder / "graph.json").touch()
-    for target, name in (("figure7", "transitions.png"), ("figure11", "states.png")):
-        assert page(target).pictures == {f"pictures/{target}.png": folder / name}
+    (folder / "transitions.png").touch()
+    (folder / "index.html").touch()
+    assert page("figure7").pictures == {"pictures/figure7.png": folder / "transitions.png"}
+    assert not page("figure11").pictures and "example/index.html" in page("figure11").markdown()

@@ -24,7 +24,7 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     place = f"study/{EXLM}/lr-default/seed-1"
     assert needed(asked(only=f"name={EXLM}"), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
     every = [Path(name).name for name in needed(asked(), "study") if f"{EXLM}/" in name]  # each once
-    assert sorted(every) == ["entropy.json", "graph.json", "probe.json", "train.json"]
+    assert sorted(every) == ["entropy.json", "index.html", "probe.json", "train.json"]
     found = asked(only=f"name={EXLM}", data=str(data), glue=str(glue), finetune_seeds="1,2")
     folders = (f"{task}/table6/seed-{s}" for task in ("MNLI", "QNLI", "QQP", "RTE") for s in (1, 2))
     tuned = [f"{place}/glue/{folder}/result.json" for folder in folders]
