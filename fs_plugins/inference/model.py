@@ -31,9 +31,6 @@ from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
 MAX_TOKENS = 2048  # rotary positions have no learned table to run out of
-# heads of GLUE, by the names that scripts/finetune_glue.sh gives them
-HEADS_OF_PAIRS = dict.fromkeys(("cola", "sst2"), False)
-HEADS_OF_PAIRS |= dict.fromkeys(("mnli", "mrpc", "qnli", "qqp", "rte", "stsb"), True)
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
 Row = tuple[np.ndarray | None, str]  # numbers and a remark; None and the reason for an unreadable text
@@ -89,14 +86,6 @@ class Model:
 
     # ---- texts without masks
 
-    @cached_property
-    def pairs(self) -> bool | None:
-        """Returns whether it reads pairs of texts; of molecules False; None if that is unknown."""
-        if isinstance(self.codec, Smiles) or self.checkpoint.properties:
-            return False
-        head = find_head(self.checkpoint)
-        return HEADS_OF_PAIRS.get(head.name) if head else None
-
     def symbols(self, text: str) -> Sequence[str]:
         """Returns its symbols; raises ValueError if it cannot be read."""
         if isinstance(self.codec, Smiles):
@@ -112,8 +101,9 @@ class Model:
         parts = [text] if isinstance(text, str) else text
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise ValueError(f"{text!r:.100} is no text, nor a pair of them")
-        if len(parts) not in ((1, 2) if self.pairs is not False else (1,)):
-            read = "single texts" if self.pairs is False else "texts or pairs of them"
+        is_smiles = isinstance(self.codec, Smiles)
+        if len(parts) not in ((1,) if is_smiles else (1, 2)):
+            read = "molecules one by one" if is_smiles else "texts or pairs of them"
             raise ValueError(f"{text!r:.100} are {len(parts)} texts, and the model reads {read}")
         dictionary, unknown = self.checkpoint.dictionary, set()
         ids = [dictionary.bos()]
@@ -140,10 +130,9 @@ class Model:
         first = IS_FIRST[pooling]
         return self._stream(texts, lambda tokens: self._pooled(tokens, first))
 
-    def predict(self, texts: str | tuple[str, str] | Iterable) -> Iterator[Row]:
+    def predict(self, texts: str | Iterable) -> Iterator[Row]:
         """Yields for each text or pair of texts, in order, its [outputs] float64 and a remark; None and the
-        reason if it is unreadable. A string is one text; a tuple of two is a pair among other items, and by
-        itself only of a model of pairs: else it is a sequence, such as ``zip(*rows)`` gives.
+        reason if it is unreadable. A string is one text; an item that is a tuple of two is a pair.
 
         Of properties of molecules the probability of class 1, or the value in the units of the training data;
         of classes the probability of each; or the score of GLUE. ``outputs`` has their names. Raises
@@ -154,8 +143,7 @@ class Model:
         def predictions(tokens: Tensor) -> Tensor:
             return outputs.predictions(model(tokens, features_only=True, classification_head_name=head)[0])
 
-        is_pair = isinstance(texts, tuple) and len(texts) == 2 and self.pairs
-        return self._stream([texts] if is_pair else texts, predictions)
+        return self._stream(texts, predictions)
 
     @cached_property
     def head(self) -> Head:

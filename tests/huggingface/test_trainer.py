@@ -1,12 +1,10 @@
-"""Exported models, and new ones, in training: masks, losses and gradients are those of fairseq."""
+"""Exported models, and new ones, in training: losses and gradients are those of fairseq."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-from fairseq.data import MaskTokensDataset
 from safetensors.torch import load_file
 
 from fs_plugins.checkpoint import load_checkpoint
@@ -15,7 +13,6 @@ from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from fs_plugins.custom_ops import library
 from fs_plugins.huggingface import modeling_exlm, weights
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
-from fs_plugins.huggingface.masking import MaskingCollator
 from tests.support import builders
 from tests.support.builders import CTC, DAG, KINDS, TEXTS, WORDS
 
@@ -49,41 +46,24 @@ def test_training_computes_the_logits_of_its_labels_alone(kind, rows, folders, l
     torch.testing.assert_close(found.loss, expected.loss)
 
 
-CONFIG = ExLMConfig(vocab_size=len(SYMBOLS), mask_token_id=SYMBOLS.index("<mask>"))
-ROWS = [builders.sentence(SYMBOLS, length, [], seed=length)[0] for length in range(3, 15)]
-
-
-def masked_rows(seed: int) -> dict:
-    """The batch that the collator makes of ROWS."""
-    torch.manual_seed(seed)
-    return MaskingCollator(CONFIG, 0.4)([{"input_ids": row.tolist()} for row in ROWS])
-
-
-def test_the_collator_masks_as_fairseq():
-    """The same numbers, from the same random ones; ``<s>`` and ``</s>`` too."""
-    collator, ids = MaskingCollator(CONFIG, 0.4, 0.2, 0.3), (SYMBOLS.pad(), SYMBOLS.index("<mask>"))
-    given = {"mask_prob": 0.4, "leave_unmasked_prob": 0.2, "random_token_prob": 0.3, "seed": 7}
-    tokens, targets = MaskTokensDataset.apply_mask(ROWS, SYMBOLS, *ids, **given)
-    for epoch in (1, 2):
-        for i, row in enumerate(ROWS):
-            for dataset in (tokens, targets):
-                dataset.set_epoch(epoch)
-            rng = np.random.default_rng(int(hash((7, epoch, i)) % 1e6))
-            seen, labels = map(torch.from_numpy, collator.mask(row.numpy(), rng))
-            assert torch.equal(seen, tokens[i])
-            assert torch.equal(labels.masked_fill(labels == -100, SYMBOLS.pad()), targets[i])
-    batch, again, other = map(masked_rows, (1, 1, 2))
-    assert all(torch.equal(batch[name], again[name]) for name in batch)
-    assert not torch.equal(batch["labels"], other["labels"])
-    assert batch["attention_mask"].sum(1).tolist() == [*map(len, ROWS)]
-    shown = torch.where(batch["labels"] != -100, batch["labels"], batch["input_ids"])
-    assert torch.equal(shown, torch.nn.utils.rnn.pad_sequence(ROWS, True, 1))
+def masked_batch() -> dict:
+    """Of sentences of different length, with masks, other tokens and kept ones, ``<s>`` and ``</s>`` too."""
+    pairs = [builders.sentence(SYMBOLS, n, range(n % 3, n, 3), seed=n) for n in range(3, 15)]
+    tokens, labels = (torch.nn.utils.rnn.pad_sequence(rows, True, 1) for rows in zip(*pairs, strict=True))
+    seen, is_target, shown = tokens != 1, labels != 1, torch.arange(tokens.shape[1]) % 4
+    tokens = torch.where(is_target & (shown == 1), labels, tokens)
+    tokens = torch.where(is_target & (shown == 2), 7, tokens)
+    return {
+        "input_ids": tokens,
+        "attention_mask": seen.long(),
+        "labels": labels.masked_fill(~is_target, -100),
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_loss_and_gradients_are_those_of_fairseq(kind, folders, checkpoints, monkeypatch):
     """Of a model made by ExLMConfig, on the compiled operator."""
-    batch = masked_rows(3)
+    batch = masked_batch()
     loaded, calls = load_checkpoint(checkpoints[kind]), []
     target = batch["labels"].masked_fill(batch["labels"] == -100, SYMBOLS.pad())
     tokens, target = (t.repeat_interleave(loaded.copies, dim=1) for t in (batch["input_ids"], target))

@@ -93,7 +93,7 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
         expected, _ = model.checkpoint.model(tokens, features_only=True, classification_head_name="glue")
     np.testing.assert_allclose(pair, expected[0].softmax(-1), atol=1e-6)
     assert list(model.outputs.names) == ["LABEL_0", "LABEL_1", "LABEL_2"]
-    assert len([*model.predict(("this is good", "news ."))]) == 2  # of a head that may be of single texts
+    assert len([*model.predict(("this is good", "news ."))]) == 2  # a sequence
     for wrong in (("good", "bad", "news"), ()):
         [(row, remark), _] = model.predict([wrong, "news"])
         assert row is None and f"are {len(wrong)} texts" in remark
@@ -107,16 +107,6 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
     other = save_checkpoint("exlm_base")
     with pytest.raises(ValueError, match=str(other)):
         load(other, device="cpu").predict("this is good")
-
-
-@pytest.mark.parametrize(("head", "rows"), [("rte", 1), ("stsb", 1), ("cola", 2), ("sst2", 2)])
-def test_a_tuple_is_a_pair_of_a_task_of_pairs(head, rows, save_checkpoint, corpus):
-    criterion = {"_name": "sentence_prediction", "classification_head_name": head}
-    path = save_checkpoint("mlm_tiny", criterion, "glue", heads=[("classification", head, 2)])
-    model, texts = load(path, data=corpus, device="cpu"), ("I see good news", "news .")
-    assert len([*model.predict(texts)]) == rows and len([*model.predict(texts * 2)]) == 4
-    [(row, remark)] = model.predict([texts])
-    assert (row is None) == (rows == 2) == ("single texts" in remark)
 
 
 def test_a_tuple_of_molecules_is_no_pair(save_checkpoint):
