@@ -110,10 +110,12 @@ def predictions(models: Sequence, texts: Sequence[Iterable[str]]) -> tuple[list[
 
 def tested(models: Sequence[Path]) -> str:
     """Returns what models were worth on their test sets, by result.json beside them; "" if nothing is."""
-    found = [read_json(path.parent / RESULT) or {} for path in models if path.is_file()]
-    scores = [(one["metric"], one["metrics"].get("test", {}).get(one["metric"])) for one in found if one]
-    shown = ", ".join(f"{metric} {digits(score)}" for metric, score in scores if score is not None)
-    return f"on the test set of the training: {shown}" if shown else ""
+    shown = []
+    for path in models:
+        one = (read_json(path.parent / RESULT) if path.is_file() else None) or {}
+        test, names = one.get("metrics", {}).get("test", {}), (one.get("metric"), "r2")
+        shown.append(", ".join(f"{n} {digits(test[n])}" for n in names if test.get(n) is not None))
+    return f"on the test set of the training: {'; '.join(filter(None, shown))}" if any(shown) else ""
 
 
 def embed(output: Path, rows: Iterable[tuple], shape: tuple[int, int]) -> Counter:

@@ -277,7 +277,7 @@ def main(argv: list[str] | None = None) -> None:
             )
         if args.splits_file:
             source.read_splits(args.splits_file, args.fold, molecules)
-        form.check(args.source, molecules, args.skip_broken)
+        remarks += form.check(args.source, molecules, args.skip_broken)
         if broken := sum(bool(molecule.remarks) for molecule in molecules):
             remarks.append(f"{broken} rows lost cells that are not labels: see report.tsv")
         if args.log_target:

@@ -107,9 +107,10 @@ def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp
     rows = read_csv(tmp_path / "a.predictions.csv")
     assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found[0]), ""]
     assert len({row["energy"] for row in rows}) == 5
-    write_file(paths[1].parent / "result.json", {"metric": "rmse", "metrics": {"test": {"rmse": 0.4321}}})
+    tested = {"rmse": 0.4321, "r2": -0.5}
+    write_file(paths[1].parent / "result.json", {"metric": "rmse", "metrics": {"test": tested}})
     call("predict", *paths, table, "--overwrite")
-    assert "rmse 0.4321" in capsys.readouterr().out
+    assert "rmse 0.4321, r2 -0.5" in capsys.readouterr().out
     rows = read_csv(tmp_path / "a.predictions.csv")
     for ending, opener in ((".csv.gz", gzip.open), (".CSV.xz", lzma.open), (".csv.bz2", bz2.open)):
         call("predict", *paths, table, "--output", tmp_path / f"b{ending}")

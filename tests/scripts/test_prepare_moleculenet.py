@@ -240,6 +240,7 @@ def test_cells_that_are_no_labels(prepare):
     found = {line: labels for line, *_, labels in prepare.read()}
     assert all(a == line - 2 and np.isnan(b) == (line < 11) for line, (a, b) in found.items())
     assert prepare.table("report.tsv")[1][2:4] == ["kept", "not a label: b is '>1'"]
+    assert any(remark.startswith("1 rows had a limit") for remark in description["remarks"])
     message = prepare.refused(rows, *RANDOM, header="SMILES;a;b")  # as classes
     assert "30 rows" in message and "line 4: not a label: a is '2', b is '1e39'" in message
 

@@ -103,14 +103,13 @@ class MoleculeNet(Benchmark):
         return ROWS * TOKENS
 
     def columns(self, content: dict) -> dict:
-        task, test, regression = (
-            content["task"],
-            content["metrics"].get("test", {}),
-            content["kind"] == "regression",
-        )
+        task, test = content["task"], content["metrics"].get("test", {})
+        regression = content["kind"] == "regression"
         table = {"classification": self.table, "regression": "regressions"}.get(content["kind"], "multiclass")
         random = content.get("split", {}).get("kind") == "random"
         remark = "a random split; the paper's are by scaffold" if random and task in KNOWN else ""
+        if test.get("r2") is not None and test["r2"] <= 0:
+            remark = f"no better than the mean of the test labels (R^2 {test['r2']:.2f})"
         score, digits = test.get(content["metric"]), {"digits": None} if regression else {}
         row = {"table": table, "test": test.get("rows_sha256"), "remark": remark, **digits}
         return row | {self.titles.get(task, task): score if regression or score is None else 100 * score}

@@ -113,10 +113,12 @@ class LabelFormat:
             raise ValueError(text)
         return math.log10(label) if self.log else label
 
-    def check(self, path: Path, molecules: Sequence[Molecule], skip_broken: bool = False) -> None:
+    def check(self, path: Path, molecules: Sequence[Molecule], skip_broken: bool = False) -> list[str]:
         """Raises UserError if a molecule has a cell that is not a label; lists the first of them. Or, with
-        ``skip_broken``, such cells are left out, and molecules without another label."""
+        ``skip_broken``, such cells are left out, and molecules without another label. Returns what to say of
+        cells that are limits."""
         wrong = [molecule for molecule in molecules if molecule.fault.startswith(NO_LABEL)]
+        limits = sum(bool(re.search(r" is '[<>≤≥]", molecule.fault)) for molecule in wrong)
         if skip_broken:
             for molecule in wrong:
                 if not all(map(math.isnan, molecule.labels)):
@@ -134,6 +136,12 @@ class LabelFormat:
                 f"commas; name cells that stand for a missing label (--missing {named}); or leave such cells "
                 "out with --skip-broken\n" + "\n".join(listed)
             )
+        if not limits:
+            return []
+        return [
+            f"{limits:,} rows had a limit, such as '>10', instead of a label: without them an end of the "
+            "range is missing, and errors look smaller than they are; consider the limits themselves as labels"
+        ]
 
 
 def read_table(

@@ -67,7 +67,8 @@ def test_table_1_and_regressions(tmp_path):
         for seed, auc in enumerate(aucs, start=1):
             molecule_result(tmp_path / "a" / dataset / f"seed-{seed}", dataset, seed, auc)
     molecule_result(tmp_path / "b/esol/seed-1", "esol", 1, 0.5, "regression")
-    molecule_result(tmp_path / "b/small/seed-1", "small", 1, 4.21e-5, "regression")
+    constant = {"r2": -0.03}
+    molecule_result(tmp_path / "b/small/seed-1", "small", 1, 4.21e-5, "regression", test=constant)
     molecule_result(tmp_path / "b/tox/seed-1", "tox", 1, 0.5, "multiclass")
     page = shown(tmp_path, "table1", "ab", expected=3)
     # the mean of 70, 72 and 77 is 73; their sample deviation is 3.6; MEAN is over the paper's sets
@@ -80,6 +81,7 @@ def test_table_1_and_regressions(tmp_path):
     assert [path.parent.parent.name for path in page.pictures.values()] == ["small"]
     errors = record(page, "b", "ours")
     assert (errors["esol"], errors["small"]) == ("0.500", "0.0000421")
+    assert "b, small, seed 1: no better than the mean of the test labels (R^2 -0.03)" in page.markdown()
     classes = shown(tmp_path, "multiclass", "ab")
     assert record(classes, "b", "ours")["tox"] == "50.0" and "Matthews" in classes.markdown()
 
