@@ -19,6 +19,7 @@ from lib.report.comparisons import add_comparison
 from lib.report.finetunings import add_sets, add_tables
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
+from lib.run.logs import read_log
 from lib.workflow.plan import STUDY
 
 TITLE = "ExLM: the paper's results and ours"
@@ -55,8 +56,13 @@ def report(output: Path) -> Page:
 
 
 def early_ends(output: Path, problems: list[str]) -> list[str]:
-    """Returns a line on each training that something else ended than its updates, or its epochs."""
+    """Returns a line on each pre-training that is under way, and on each training that something else ended
+    than its updates, or its epochs."""
     lines, usual = [], {"train.json": "--max-update", RESULT: "--max-epoch"}
+    for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
+        if not log.with_name("train.json").exists():
+            updates = max((record["update"] for record in read_log(log)), default=0)
+            lines.append(f"{log.parent}: {updates:,} updates so far")
     for path in (path for name in usual for path in sorted(output.rglob(name))):
         content = read(path, problems)
         by = (ended := content.get("ended") or {}).get("by")

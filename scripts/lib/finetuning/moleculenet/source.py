@@ -140,7 +140,7 @@ class LabelFormat:
             return []
         return [
             f"{limits:,} rows had a limit, such as '>10', instead of a label: without them an end of the "
-            "range is missing, and errors look smaller than they are; consider the limits themselves as labels"
+            "range is missing, and errors look smaller than they are; consider limits themselves as labels"
         ]
 
 
