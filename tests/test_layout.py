@@ -73,11 +73,7 @@ def test_what_is_copied_needs_torch_and_transformers_alone(tmp_path):
     """And the compiled operator, where the package is installed; the core torch alone. But for its imports,
     all is as it is here."""
     modules = PACKAGE / "huggingface"
-    assert set(CODE) == {
-        *CORE,
-        *modules.glob("configuration_*.py"),
-        *modules.glob("modeling_*.py"),
-    }
+    assert set(CODE) == {*CORE, *modules.glob("configuration_*.py"), *modules.glob("modeling_*.py")}
     core = {*sys.stdlib_module_names, "torch", "fs_plugins"}
     (tmp_path / "config.json").write_text("{}")
     write_code(tmp_path)

@@ -7,12 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fs_plugins.exlm.alignment import (
-    ctc_targets_log_prob,
-    dag_loss_reference,
-    node_logits,
-    target_scores,
-)
+from fs_plugins.exlm.alignment import ctc_targets_log_prob, dag_loss_reference, node_logits, target_scores
 from fs_plugins.exlm.expansion import StateLayout
 from fs_plugins.exlm.transitions import transition_log_probs
 

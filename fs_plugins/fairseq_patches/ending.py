@@ -33,20 +33,16 @@ def early_stop() -> dict:
 def end_of(trainer, iterator, resumed: bool = False) -> dict | None:
     """Returns what ended.json says if a training ends here; None if it goes on. ``resumed``: before the first
     update of a call, else after one."""
-    flags, patience, epoch = (
-        trainer.cfg.optimization,
-        trainer.cfg.checkpoint.patience,
-        iterator.next_epoch_idx,
-    )
+    flags, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
     limits = {
         "--max-update": (flags.max_update, 0 < flags.max_update <= updates),
         "--patience": (patience, 0 < patience <= early_stop().get("num_runs", 0)),
-        "--max-epoch": (flags.max_epoch, 0 < flags.max_epoch < epoch),
+        "--max-epoch": (flags.max_epoch, 0 < flags.max_epoch < iterator.next_epoch_idx),
         "--stop-min-lr": (flags.stop_min_lr, trainer.get_lr() <= flags.stop_min_lr),
         TIME: (flags.stop_time_hours, 0 < flags.stop_time_hours < hours and not resumed),
     }
-    if epoch == iterator.epoch and not resumed:
+    if iterator.next_epoch_idx == iterator.epoch and not resumed:
         del limits["--stop-min-lr"]  # fairseq looks at it between epochs
     by = next((flag for flag, (_, reached) in limits.items() if reached), None)
     return by and {"by": by, "limit": limits[by][0], "updates": updates}

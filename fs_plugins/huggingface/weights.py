@@ -46,10 +46,7 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
     wanted = (ENCODER, *(() if head else LM_HEAD), *(TRANSITIONS if transitions and not head else ()))
     ours, theirs = head.prefixes if head else ("encoder.", "encoder.")
     tensors = {
-        theirs + name.removeprefix(ours) if name.startswith(ours) else name: value.float()
-        .cpu()
-        .clone()
-        .contiguous()
+        name.replace(ours, theirs, 1): value.float().cpu().clone().contiguous()
         for name, value in state.items()
         if not name.endswith(COMPUTED) and name.startswith((*wanted, *([ours] if head else [])))
     }
@@ -71,8 +68,7 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
             raise ValueError(f"{name} is of {value.dtype}: save the model without quantisation")
     if head is None and TIED[0] not in tensors and TIED[1] in tensors:
         tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
-    renamed = {ours + n.removeprefix(theirs) if n.startswith(theirs) else n: t for n, t in tensors.items()}
-    return {name: value.float() for name, value in renamed.items()}
+    return {name.replace(theirs, ours, 1): value.float() for name, value in tensors.items()}
 
 
 def incomplete_parts(missing: list[str], state: dict[str, Tensor]) -> list[str]:

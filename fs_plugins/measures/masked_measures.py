@@ -62,12 +62,7 @@ def likelihoods(
 
 
 def joint_likelihood(
-    predictor: MaskedPredictor,
-    samples: Sequence[Tensor],
-    share: float,
-    *,
-    passes: int = 1,
-    seed: int = SEED,
+    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, passes: int = 1, seed: int = SEED
 ) -> dict:
     """Joint likelihood of all masked words of a sample, and what a model gains by their dependence.
 

@@ -14,12 +14,7 @@ from fs_plugins.speed.layers import LeanAttention, LeanLayer
 from fs_plugins.speed.states import LateStates
 
 # each class, and the one with the same parameters that takes its place
-REPLACED = {
-    nn.Dropout: Dropout,
-    Attention: LeanAttention,
-    EncoderLayer: LeanLayer,
-    ExtendedExLM: LateStates,
-}
+REPLACED = {nn.Dropout: Dropout, Attention: LeanAttention, EncoderLayer: LeanLayer, ExtendedExLM: LateStates}
 
 
 def accelerate(model: nn.Module) -> nn.Module:

@@ -17,11 +17,7 @@ ALIGNMENT = 16
 
 
 def match_scores(
-    states: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    targets: Tensor,
-    chunk_bytes: int | None = None,
+    states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, chunk_bytes: int | None = None
 ) -> Tensor:
     """Returns match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 

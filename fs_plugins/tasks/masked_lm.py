@@ -14,8 +14,7 @@ from fs_plugins.model_outputs import totals
 @dataclass
 class VariedMaskedLMConfig(MaskedLMConfig):
     mask_prob_spread: float = field(
-        default=0.0,
-        metadata={"help": "draw p of each sample uniformly from --mask-prob minus to plus this"},
+        default=0.0, metadata={"help": "draw p of each sample uniformly from --mask-prob minus to plus this"}
     )
 
 

@@ -7,12 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .alignment import (
-    ctc_targets_log_prob,
-    dag_loss_reference,
-    node_logits,
-    target_scores,
-)
+from .alignment import ctc_targets_log_prob, dag_loss_reference, node_logits, target_scores
 from .expansion import StateLayout
 from .transitions import transition_log_probs
 

@@ -22,12 +22,7 @@ from transformers.modeling_outputs import (
 from transformers.utils import can_return_tuple, logging
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .alignment import (
-    ctc_word_log_probs,
-    dag_loss_reference,
-    gathered_scores,
-    word_log_probs,
-)
+from .alignment import ctc_word_log_probs, dag_loss_reference, gathered_scores, word_log_probs
 from .encoder import ACTIVATIONS, Attention, EncoderLayer, gather_tokens
 from .expansion import Sizes
 from .extended import ExtendedExLM, make_model
@@ -226,21 +221,20 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
             found = self.predict_copies(x, labels)
         else:
             found = self.predict_states(last, x, layout, labels)
-        hiddens, attentions = encoded.hidden_states, encoded.attentions
-        return ExLMMaskedLMOutput(**found, hidden_states=hiddens, attentions=attentions)
+        return ExLMMaskedLMOutput(**found, hidden_states=encoded.hidden_states, attentions=encoded.attentions)
 
     def predict_copies(self, x, labels):
         """Returns loss and logits without states, of x [B, repeat_times T, d]. A token's prediction is the
         mean of its copies'."""
         times, loss, head = self.config.repeat_times, None, self.encoder.lm_head
         if labels is not None:
-            labels = labels.repeat_interleave(times, dim=1).to(x.device)
-        if self.training and labels is not None:  # the logits of labels are all that is needed
-            wanted = labels != IGNORED
-            return {"loss": cross_entropy(head(x[wanted]), known(labels[wanted], self.config))}
+            labels = known(labels, self.config).repeat_interleave(times, dim=1).to(x.device)
+            if self.training:  # the logits of labels are all that is needed
+                wanted = labels != IGNORED
+                return {"loss": cross_entropy(head(x[wanted]), labels[wanted])}
         logits = head(x)
         if labels is not None:
-            loss = cross_entropy(logits.flatten(0, 1), known(labels, self.config).flatten())
+            loss = cross_entropy(logits.flatten(0, 1), labels.flatten())
         if times > 1:
             copies = wide(logits).log_softmax(-1).unflatten(1, (-1, times))
             logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
@@ -254,13 +248,12 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
                 "the masked LM of an ExLM cannot be exported (torch.export, ONNX), as the size of its graph "
                 "depends on input_ids: export the encoder, AutoModel, or a fine-tuned model"
             )
-        config, is_ctc, links, loss = self.config, self.config.alignment == "ctc", None, None
+        config, is_ctc, loss = self.config, self.config.alignment == "ctc", None
         graph = self.encoder.link(gather_tokens(last, layout.node_positions), layout, not is_ctc)
         node_logits = graph.logits()
         log_probs = wide(node_logits).log_softmax(-1)  # [B, L, V]
         graph = graph._replace(node_states=log_probs)  # for gathered_scores
-        if not is_ctc:
-            links = graph.links.clamp(min=LOG_ZERO)
+        links = None if is_ctc else graph.links.clamp(min=LOG_ZERO)
         # Graphs of DataParallel's replicas differ in size, and could not be joined.
         shown = {} if getattr(self, "_is_replica", False) else {"links": links, "node_logits": node_logits}
         if labels is not None:
@@ -341,8 +334,7 @@ class ExLMForQuestionAnswering(ExLMPreTrainedModel):
     ):
         """start_positions, end_positions [B] int64: indices of tokens; those beyond the input are ignored."""
         outputs = self.encode(input_ids, attention_mask, **kwargs)[0]
-        scores = self.qa_outputs(self.dropout(outputs.last_hidden_state))  # [B, T, 2]
-        start, end = scores.unbind(-1)
+        start, end = self.qa_outputs(self.dropout(outputs.last_hidden_state)).unbind(-1)  # [B, T] each
         loss = None
         if start_positions is not None and end_positions is not None:
             targets = (p.view(-1).clamp(0).to(start.device) for p in (start_positions, end_positions))
