@@ -9,7 +9,6 @@ import pytest
 from fs_plugins import files
 from fs_plugins.files import atomic, naming_errors, new_folder
 from tests.support.builders import write_file
-from tests.support.full_disk import at_each_write
 
 
 def test_what_is_no_file_is_not_replaced(tmp_path):
@@ -45,18 +44,6 @@ def test_what_reading_raises_has_the_name_of_the_file(tmp_path):
             raise error
     with pytest.raises(FileNotFoundError), naming_errors(tmp_path):
         path.read_bytes()
-
-
-def test_a_disk_that_is_full_for_a_moment(tmp_path):
-    def write(at):
-        with atomic(tmp_path / "file") as file:
-            file.writelines(f"{line}\n" for line in range(10_000))
-
-    (tmp_path / "file").write_text("before")
-    for _, error in at_each_write(tmp_path, write):
-        whole = (tmp_path / "file").read_text()
-        assert whole == "before" if error else whole.split() == [*map(str, range(10_000))]
-        assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_complete_or_absent(tmp_path):

@@ -19,7 +19,6 @@ from lib.command_line import Flags
 from lib.run import cost
 from omegaconf import OmegaConf
 
-from fs_plugins.fairseq_patches import messages
 from tests.support import builders
 
 FROM_IMPORT_TO_END = """
@@ -179,14 +178,6 @@ def test_validations_see_the_same_samples_on_any_number_of_workers():
         return sorted(found)
 
     assert seen(1) == seen(2) == seen(3) == list(range(10))
-
-
-def test_gradients_that_are_not_finite_say_what_to_lower():
-    def diverge(trainer):
-        raise FloatingPointError("gradients are Nan/Inf")
-
-    with pytest.raises(FloatingPointError, match="Nan/Inf: .*--lr"):
-        messages.say_more(diverge, None)
 
 
 def test_empty_sentences_are_no_samples(tmp_path):

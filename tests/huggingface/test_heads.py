@@ -20,7 +20,6 @@ NAMED = {"id2label": {0: "low", 1: "middle", 2: "high"}}
 HEADS = {  # settings, and what labels of six texts begin with
     "a number": ({"num_labels": 1}, [[3.5], [-1], [0.5], [2], [9], [4]]),
     "three numbers": ({"num_labels": 3, "problem_type": "regression"}, [[300.0, 0, -2]] * 6),
-    "two classes": ({"num_labels": 2}, [0, 1, 1, 0, 1, 1]),
     "three classes": (NAMED, [0, 2, 1, 2, 1, 2]),
     "three labels": ({"num_labels": 3}, [[1.0, 0, 1]] * 3 + [[0.0, 1, 1]] * 3),
 }
