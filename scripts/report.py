@@ -1,5 +1,4 @@
-"""Writes a report of results beside the paper's numbers: report.md with its pictures, and report.html, which
-is self-contained.
+"""Writes a report of results beside the paper's numbers: report.md, and its pictures.
 
     python scripts/report.py runs/smoke
 
@@ -107,5 +106,4 @@ def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("output", type=Path, help="a folder of the workflow")
     output = parser.parse_args(argv).output
-    for path in report(output).write(output):
-        print(path)
+    print(report(output).write(output))

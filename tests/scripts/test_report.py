@@ -27,10 +27,10 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     lines = "".join(f'| train_inner | {{"num_updates": "{update}"}}\n' for update in (900, 1000))
     write_file(tmp_path / "study/mlm/lr-default/seed-1/train.log", lines)
     assert report.main([str(tmp_path)]) == 0
-    text, page = ((tmp_path / f"report.{end}").read_text(encoding="utf-8") for end in ("md", "html"))
-    assert capsys.readouterr().out == f"{tmp_path / 'report.md'}\n{tmp_path / 'report.html'}\n"
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out == f"{tmp_path / 'report.md'}\n"
     for title in ("Table 1: MoleculeNet", "Table 3: GLUE and", "The study of", "Table 12: training time"):
-        assert title in text and title in page
+        assert title in text
     assert "table3/damaged/result.json" in text.split("\n## ")[0]
     assert "--patience 3 ended it after 1,234 updates" in text and text.count(" ended it after ") == 1
     assert text.count("was not finished") == 1
@@ -41,7 +41,6 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     assert pictures == ["pictures/figure4-corrupted-paper.png", "pictures/figure4-corrupted-ours.png"]
     for picture in pictures:
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
-    assert page.count("data:image/png;base64,") == 2 and "http" not in page
     assert "1.00" in text  # hours
     about = text.split("| results |")[1].splitlines()[2]
     made = ["smoke", "2", "100", "1", "data-bin", "4", "c0ffee", date.today().isoformat()]

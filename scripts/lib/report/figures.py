@@ -9,13 +9,11 @@ from lib.report.tables import Value
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 WIDTH = 5.4  # inches: half of a page, or the width of a phone
 DPI = 160
 # the models of scripts/quickstart.sh, as README calls them
 QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)", "exlm-lattice": "ExLM on a lattice"}
-DIRECT = 5  # most lines that are named at their ends, not in a legend
 COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
 
 Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
@@ -85,21 +83,8 @@ def lines(
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    ends = {label: line.get_xydata()[-1] for label, line in handles.items()}
-    if handles and len(handles) <= DIRECT and len({x for x, _ in ends.values()}) == 1:
-        _name_ends(axes, handles)
-    elif handles:  # below the picture, in as many columns as fit
+    if handles:  # below the picture, in as many columns as fit
         columns = max(1, 76 // (8 + max(map(len, handles))))
         place = {"loc": "outside lower center", "ncols": columns, "fontsize": 8, "frameon": False}
         axes.figure.legend(handles.values(), handles.keys(), handlelength=3, **place)
     return axes.figure
-
-
-def _name_ends(axes: Axes, handles: Mapping[str, Line2D]) -> None:
-    """Writes labels beside the ends of their lines, moved up where they would touch."""
-    low, high = axes.get_ylim()
-    height, below = 0.055 * (high - low), -np.inf
-    for label, line in sorted(handles.items(), key=lambda item: item[1].get_ydata()[-1]):
-        below = max(line.get_ydata()[-1], below + height)
-        place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 9}
-        axes.text(1.01, below, label, color=line.get_color(), **place)

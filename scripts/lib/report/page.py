@@ -1,30 +1,20 @@
-"""A report: Markdown with its pictures beside it, and the same as one self-contained HTML page."""
+"""A report: Markdown with its pictures beside it."""
 
-import base64
 import re
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 
 import pandas as pd
 from lib.report import figures
-from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
-from fs_plugins.files import atomic
+from fs_plugins.files import atomic, write_text
 
 PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 # a cell of a column of numbers
 NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 _LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
-_HTML = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title><style>
-{style}</style></head><body><main>
-{body}</main></body></html>
-"""
 
 
 def markdown(text: object) -> str:
@@ -73,32 +63,16 @@ class Page:
         self.pictures[f"{PICTURES}/{name}.png"] = picture
         self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
 
-    def html(self, pictures: dict[str, bytes]) -> str:
-        """Returns the page rendered from the Markdown, with the PNGs inside."""
-        parser = MarkdownIt().enable("table")
-        tokens = parser.parse(self.markdown())
-        for child in (child for token in tokens for child in token.children or ()):
-            if child.type == "image":
-                png = base64.b64encode(pictures[child.attrGet("src")]).decode()
-                child.attrSet("src", f"data:image/png;base64,{png}")
-        style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
-        body = parser.renderer.render(tokens, parser.options, {})
-        return _HTML.format(title=escape(self.title), style=style, body=body)
-
     def markdown(self) -> str:
         parts = (part if isinstance(part, str) else markdown_table(part) for part in self.parts)
         return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
-    def write(self, folder: Path) -> list[Path]:
-        """Writes report.md, its pictures and report.html; returns the paths of the two reports."""
-        pictures = {
-            name: picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture)
-            for name, picture in self.pictures.items()
-        }
-        texts = {"report.md": self.markdown().encode(), "report.html": self.html(pictures).encode()}
-        if pictures:
+    def write(self, folder: Path) -> Path:
+        """Writes the pictures and report.md, whose path it returns."""
+        if self.pictures:
             (folder / PICTURES).mkdir(exist_ok=True)
-        for name, content in {**pictures, **texts}.items():
+        for name, picture in self.pictures.items():
             with atomic(folder / name, "wb") as file:
-                file.write(content)
-        return [folder / "report.md", folder / "report.html"]
+                file.write(picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture))
+        write_text(folder / "report.md", self.markdown())
+        return folder / "report.md"

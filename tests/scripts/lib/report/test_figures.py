@@ -28,10 +28,3 @@ def test_lines_are_told_apart_and_a_single_point_is_seen():
     band = axes.collections[0].get_paths()[0].vertices  # over seeds
     heights = band[band[:, 0] == 10][:, 1]
     assert (min(heights), max(heights)) == pytest.approx((2.5 - math.sqrt(0.5), 2.5 + math.sqrt(0.5)))
-    ends = (("a", 4.0), ("b", 4.001), ("c", 9.0))  # are named there without touching
-    values = {name: {10: Value((5.0,)), 20: Value((end,))} for name, end in ends}
-    figure = figures.lines(values, "loss", "updates")
-    texts = figure.axes[0].texts
-    assert [text.get_text() for text in texts] == ["a", "b", "c"] and not figure.legends
-    a, b, c = (text.get_position()[1] for text in texts)
-    assert (a, c) == (4.0, 9.0) and b > a + 0.2
