@@ -10,13 +10,12 @@ task is written completely or not at all. See docs/finetune.md.
 """
 
 import argparse
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import pandas as pd
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import UserError, argument_parser, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
 from lib.files import write_lines
@@ -45,25 +44,21 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
         for split, paths in files.items():
             rows = read_split(paths, task, split, args.skip_broken)
-            kept = table = rows.table
-            if split == "train" and args.train_rows is not None and args.train_rows < len(table):
-                kept = table.iloc[sorted(random.Random(1).sample(range(len(table)), args.train_rows))]
-            remarks = _remarks_on(task, split, rows, kept, trained)
-            trained |= set(_sentences(task, kept)) if split == "train" else set()
-            tokens = 0
+            table, tokens = rows.table, 0
+            remarks = _remarks_on(task, split, rows, trained)
+            trained |= set(_sentences(task, table)) if split == "train" else set()
             for i, column in enumerate(task.sentences):
-                encoded = encoder.encode(list(kept[column]), list(map(rows.where, kept.index)))
+                encoded = encoder.encode(list(table[column]), list(map(rows.where, table.index)))
                 sentences = ([*ids, encoder.eos] for ids in encoded)
                 write_dataset(target / f"input{i}" / split, sentences, encoder.size)
                 tokens += sum(map(len, encoded))
-            _write_labels(target, task, split, kept, encoder.eos)
+            _write_labels(target, task, split, table, encoder.eos)
             summary[split] = {
                 "files": [path.name for path in paths],
                 "rows": len(table),
                 "official": task.official[split],
                 "skipped_lines": rows.skipped,
                 "empty_sentences": int((table[list(task.sentences)] == "").sum().sum()),
-                "kept": len(kept),
                 "tokens": tokens,
                 "remarks": remarks,
             }
@@ -78,22 +73,23 @@ def _sentences(task: Task, rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
     return rows[[*task.sentences]].itertuples(index=False, name=None)
 
 
-def _remarks_on(task: Task, split: str, rows: Rows, kept: pd.DataFrame, trained: set[tuple]) -> list[str]:
+def _remarks_on(task: Task, split: str, rows: Rows, trained: set[tuple]) -> list[str]:
     """Returns what to report of a split whose labels are all the same, or most of whose rows are ``trained``
     on. Raises UserError if those of the training set are the same, or most rows have no sentence."""
+    table = rows.table
     for column in task.sentences:
-        if (empty := kept[column] == "").mean() > 0.5:
-            shown = f"{column} is empty, as in {empty.sum():,} of {len(kept):,} rows"
+        if (empty := table[column] == "").mean() > 0.5:
+            shown = f"{column} is empty, as in {empty.sum():,} of {len(table):,} rows"
             raise UserError(f"{rows.where(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
     remarks = []
-    if task.label in kept:
-        labels = kept[task.label].astype("float32") if task.regression else kept[task.label]
+    if task.label in table:
+        labels = table[task.label].astype("float32") if task.regression else table[task.label]
         if labels.nunique() == 1:
-            remarks.append(f"all {len(kept):,} rows have the label {labels.iloc[0]}")
+            remarks.append(f"all {len(table):,} rows have the label {labels.iloc[0]}")
     if remarks and split == "train":
         raise UserError(f"{rows.files[0]}: {remarks[0]}, so that nothing could be learned: give more")
-    if (known := sum(map(trained.__contains__, _sentences(task, kept)))) > len(kept) / 2:
-        remarks.append(f"{known:,} of {len(kept):,} rows are in train too, so its scores are too optimistic")
+    if (known := sum(map(trained.__contains__, _sentences(task, table)))) > len(table) / 2:
+        remarks.append(f"{known:,} of {len(table):,} rows are in train too, so its scores are too optimistic")
     return remarks
 
 
@@ -118,7 +114,6 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
     add_encoder_arguments(parser)
     add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
-    add("--train-rows", type=positive, metavar="N", help="draw N rows of each training set")
     add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
     add("--overwrite", action="store_true", help="replace an existing TASK-bin")
     args = parser.parse_args(argv)

@@ -1,7 +1,5 @@
 """GLUE's files as they are handed out: every task's columns and labels, and what is wrong with a file."""
 
-import json
-
 import prepare_glue
 import pytest
 from fairseq.data import Dictionary
@@ -75,19 +73,6 @@ def test_another_dictionary_and_an_existing_folder(asked, tmp_path, refusal):
     assert prepare(*few, "--allow-unknown") == 0
     assert "RTE-bin exists" in refusal(*asked)
     assert prepare(*asked, "--overwrite") == 0
-
-
-def test_a_sample_of_the_training_rows(asked):
-    glue, _, *data = asked
-    rows = [f"{i}\tsentence {i}\tso\t{TASKS['RTE'].labels[i % 2]}" for i in range(50)]
-    write_file(glue / "RTE/train.tsv", lines(RTE, rows))
-    kept = []
-    for out in (glue / "a", glue / "b"):
-        assert prepare(glue, out, *data, "--train-rows", 20) == 0
-        kept.append((out / "RTE-bin/input0/train.bin").read_bytes())
-        summary = json.loads((out / "RTE-bin/summary.json").read_text())
-        assert (summary["train"]["rows"], summary["train"]["kept"], summary["valid"]["kept"]) == (50, 20, 2)
-    assert kept[0] == kept[1]
 
 
 @pytest.mark.parametrize(

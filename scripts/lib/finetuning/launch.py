@@ -4,10 +4,9 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
-from lib.files import RESULT, digits, read_json
+from lib.files import RESULT
 from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
@@ -15,7 +14,6 @@ from lib.run.checkpoints import read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
 
 from fs_plugins.checkpoint_settings import is_pretraining
-from fs_plugins.files import naming_errors
 
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -76,20 +74,8 @@ def resolve(name: str, words: list[str]) -> Training:
     training.settings = settings | training.settings
     training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation = [*training.evaluation, *(["--device", "cpu"] if "--cpu" in training.flags else [])]
-    training.finished = lambda: finished(args.save / RESULT)
+    training.result = args.save / RESULT
     return training
-
-
-def finished(path: Path) -> str:
-    """Returns what a result says; "" if there is none."""
-    if (result := read_json(path)) is None:
-        return ""
-    with naming_errors(path):
-        metric, metrics = result["metric"], result["metrics"].items()
-        values = ", ".join(f"{split} {metric} {digits(scores.get(metric))}" for split, scores in metrics)
-    kept = path.with_name("checkpoint_best.pt").is_file()
-    again = "" if kept else f"; its checkpoints were dropped: to train it again, remove {path}"
-    return f"finished before: {path}, {values}{again}"
 
 
 @script

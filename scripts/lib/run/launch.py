@@ -68,7 +68,7 @@ class Training:
     dictionary: Path | None = None
     # name -> files that are read, which may not differ either
     inputs: dict[str, list[Path]] = field(default_factory=dict)
-    finished: Callable[[], str] = str  # says what a result says, if there is one, else ""
+    result: Path | None = None  # file that an evaluation writes last, if there is one
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # message to the user before it starts
     keep_best: bool = True  # checkpoint_best.pt stays after an evaluation, checkpoint_last.pt goes
@@ -172,8 +172,8 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
                 path.unlink()
             if training.dictionary:
                 copy(training.dictionary, kept)
-        if result := training.finished():
-            print(result)
+        if training.result and training.result.exists():
+            print(f"finished before: {training.result}; to train it again, remove that")
             return 0
         resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
         if ended := has_ended(save, flags) if resumed else "":
