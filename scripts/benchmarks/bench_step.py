@@ -3,8 +3,10 @@
 The models of a mode take turns in one process, on the same batch of random words, masked by fairseq's
 MaskTokensDataset; medians over the repeats. Rows are printed before the next mode is compiled. A step is
 forward and backward pass. Operators are PyTorch's (ATen), views apart, and "GB" the size of all their inputs
-and outputs. TFLOP/s are those of fs_plugins/models/cost.py, in which prices are told, over the time of a
-step. Peak memory is that of all tensors a step needs: parameters and what it allocates at most at a time.
+and outputs; on a GPU, "kernels" are those that the profiler sees, "GPU ms" the sum of their times, and "ms
+without waits" the time of each of ten steps, as a training with --update-freq takes them. TFLOP/s are those
+of fs_plugins/models/cost.py, in which prices are told, over the time of a step. Peak memory is that of all
+tensors a step needs: parameters and what the step allocates at most at a time.
 
     cd scripts/benchmarks
     python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
@@ -17,6 +19,7 @@ import itertools
 import logging
 import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +27,7 @@ from functools import partial
 import numpy as np
 import torch
 from step_costs import OperatorCounter, peak_of_allocations, print_head
+from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
 MODES = ("eager", "compile", "cuda-graph")
@@ -49,6 +53,14 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32")
     add("--modes", nargs="+", default=MODES[:1], choices=MODES, help=f"of ours; {rows}")
+    add(
+        "--optimizers",
+        nargs="+",
+        default=[],
+        choices=("adam", "fused_adamw"),
+        help="time an update by these, too",
+    )
+    add("--peak", type=float, default=989, help="of the GPU, in TFLOP/s: an H100's")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: there is no CUDA device (torch.cuda.is_available() is False)")
@@ -155,53 +167,114 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     return steps
 
 
+def kernels(run: Callable) -> tuple[float, int]:
+    """Returns the time of a step's kernels on the GPU in ms, and their number."""
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        run()
+        torch.cuda.synchronize()
+    events = [event for event in profiler.key_averages() if event.self_device_time_total > 0]
+    return sum(e.self_device_time_total for e in events) / 1e3, sum(e.count for e in events)
+
+
 def peak_bytes(step: Step, device: str) -> int:
-    """Returns parameters and the most that a step has allocated at a time, its gradients among it."""
+    """Returns parameters and the most that a step has allocated at a time, its gradients among it. A CUDA
+    graph allocates while it is recorded, not when it is replayed: of a compiled mode, this warms up, and what
+    PyTorch has reserved since counts."""
+    parameters = sum(t.numel() * t.element_size() for t in step.model.parameters())
+    if device == "cuda" and step.mode != MODES[0]:
+        torch.cuda.empty_cache()
+        before = torch.cuda.memory_reserved()
+        torch.cuda.reset_peak_memory_stats()
+        warm_up(step)
+        return parameters + torch.cuda.max_memory_reserved() - before
     step.model.zero_grad(set_to_none=True)
     allocated = peak_of_allocations(step.run, device)
     step.model.zero_grad(set_to_none=True)
-    return allocated + sum(t.numel() * t.element_size() for t in step.model.parameters())
+    return allocated + parameters
 
 
-def measure(steps: dict[str, Step], args: argparse.Namespace) -> Iterator[tuple[str, float, list]]:
-    """Yields the name of each step, its loss and its figures; the steps take turns. Inside compiled code
-    there are no operators to count, and CUDA graphs allocate while they are recorded, not in a step."""
-    losses, seconds = {}, {name: [] for name in steps}
-    for name, one in steps.items():  # by CUDA graphs: warmed up, recorded, replayed
-        losses[name] = [float(one.run()) for _ in range(3 if one.mode == "cuda-graph" else 1)][-1]
+def warm_up(step: Step) -> float:
+    """Runs a step as often as it takes (by CUDA graphs: warmed up, recorded, replayed); returns its loss."""
+    return [float(step.run()) for _ in range(3 if step.mode == "cuda-graph" else 1)][-1]
+
+
+def seconds_of(run: Callable, calls: int = 1) -> float:
+    """Returns the seconds of a call, of several without a wait for the GPU between them."""
+    timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())
+    return timer.timeit(calls).mean  # waits at the end
+
+
+def optimizer_step(model: torch.nn.Module, name: str, dtype: str) -> Callable[[], None]:
+    """Returns what fairseq does after a backward pass of the model, by its optimizer of that name."""
+    from fairseq.dataclass.configs import FairseqConfig
+    from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, FP16Optimizer, build_optimizer
+    from omegaconf import OmegaConf, open_dict
+
+    cfg = OmegaConf.structured(FairseqConfig)
+    with open_dict(cfg):
+        cfg.optimizer = OmegaConf.structured(OPTIMIZER_DATACLASS_REGISTRY[name])
+        cfg.optimizer._name, cfg.optimizer.lr, cfg.common.bf16 = name, [0.0], True
+    build, of = (
+        (FP16Optimizer.build_optimizer, cfg) if dtype != "float32" else (build_optimizer, cfg.optimizer)
+    )
+    optimizer = build(of, [*model.parameters()])
+
+    def run():
+        optimizer._needs_sync = True  # state after a backward pass
+        optimizer.multiply_grads(0.5)
+        optimizer.clip_grad_norm(0.0)
+        optimizer.step()
+
+    return run
+
+
+def measure(steps: dict[str, Step], args: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
+    """Yields cells of the table, by the step's name; the steps take turns."""
+    peaks = {name: peak_bytes(one, args.device) / 2**20 for name, one in steps.items()}
+    losses, seconds = {name: warm_up(one) for name, one in steps.items()}, defaultdict(list)
     for i in range(args.repeats):
         for name, one in steps.items():
-            timer = Timer("run()", globals={"run": one.run}, num_threads=torch.get_num_threads())
-            seconds[name].append(timer.timeit(1).mean)  # waits at the end
+            seconds[name].append(seconds_of(one.run))
         print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     for name, one in steps.items():
-        counted, median = [None] * 3, statistics.median(seconds[name])
+        counted = (None, None)  # inside compiled code there is nothing to count
         if one.mode == MODES[0]:
             with OperatorCounter() as counter:
                 one.run()
-            operators = sum(counter.calls.values())
-            counted = [operators, counter.nbytes / 1e9, peak_bytes(one, args.device) / 2**20]
-        yield name, losses[name], [median, *counted, one.flops / median / 1e12]
+            counted = sum(counter.calls.values()), counter.nbytes / 1e9
+        median, extra = statistics.median(seconds[name]), []
+        if args.device == "cuda":
+            ms, count = kernels(one.run)
+            extra = [f"{1e3 * seconds_of(one.run, 10):.1f}", f"{ms:.1f}", f"{count:,}"]
+        for optimizer in args.optimizers:
+            update = optimizer_step(one.model, optimizer, args.dtype)
+            extra.append(f"{1e3 * min(seconds_of(update) for _ in range(4)):.1f}")  # the first allocates
+        yield name, (losses[name], [median, *counted, peaks[name]], one.flops / median / 1e12, extra)
 
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
     logging.basicConfig(level=logging.WARNING, force=True)  # importing fairseq would set DEBUG
-    columns = ["model", "loss (nats)"]
-    for name in ("s/step (median)", "operators", "GB", "peak MiB", "TFLOP/s"):
-        columns += [name, "times"]
+    columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
+    columns += ["peak MiB", "times", "TFLOP/s", f"of {args.peak:g}"]
+    columns += ["ms without waits", "GPU ms", "kernels"] if args.device == "cuda" else []
+    columns += [f"{name}, ms" for name in args.optimizers]
     size = f"{args.batch_size} x {args.tokens} tokens, {args.mask_prob:.0%} masked"
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     steps, first = make_steps(args), None
     for mode in MODES:  # eager first, so that its rows are there if compilers take too long
-        chosen = {name: one for name, one in steps.items() if one.mode == mode}
-        for name, loss, figures in measure(chosen, args):
-            first, row = first or figures, [name, f"{loss:.5f}"]
-            forms = ("{:.4f}", "{:,}", "{:.1f}", "{:,.0f}", "{:.2f}")
+        for name, (loss, figures, speed, extra) in measure(
+            {name: one for name, one in steps.items() if one.mode == mode}, args
+        ):
+            first = first or figures
+            row = [name, f"{loss:.5f}"]
+            forms = ("{:.4f}", "{:,}", "{:.1f}", "{:,.0f}")
             for value, base, form in zip(figures, first, forms, strict=True):
                 row += ["", ""] if value is None else [form.format(value), f"{value / base:.2f}"]
+            row += [f"{speed:.2f}", f"{speed / args.peak:.0%}", *extra]
             print(f"| {' | '.join(row)} |", flush=True)
 
 

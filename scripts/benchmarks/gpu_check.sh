@@ -101,7 +101,7 @@ trainings=(exlm:bf16:fused_adamw:{1,8}:{eager,cuda-graph} {exlm,mlm}:bf16:adam:1
 [[ -z ${TRAININGS:-} ]] || read -ra trainings <<<"$TRAININGS"
 part build 120 build
 for mode in ${MODES:-eager compile cuda-graph}; do
-    part "step_$mode" "${STEP_LIMIT:-120}" step "$mode"
+    part "step_$mode" "${STEP_LIMIT:-120}" step "$mode" --optimizers adam fused_adamw
 done
 for training in "${trainings[@]}"; do
     [[ -n ${1:-} ]] || break
