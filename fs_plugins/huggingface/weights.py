@@ -37,6 +37,11 @@ class Head:
         return ours.format(self.name), theirs
 
 
+def _renamed(name: str, start: str, other: str) -> str:
+    """Returns the name with another beginning, if it begins with ``start``."""
+    return other + name.removeprefix(start) if name.startswith(start) else name
+
+
 def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bool) -> dict[str, Tensor]:
     """Returns float32 tensors under their names in transformers, each with memory of its own.
 
@@ -46,7 +51,7 @@ def to_transformers(state: dict[str, Tensor], head: Head | None, transitions: bo
     wanted = (ENCODER, *(() if head else LM_HEAD), *(TRANSITIONS if transitions and not head else ()))
     ours, theirs = head.prefixes if head else ("encoder.", "encoder.")
     tensors = {
-        name.replace(ours, theirs, 1): value.float().cpu().clone().contiguous()
+        _renamed(name, ours, theirs): value.float().cpu().clone().contiguous()
         for name, value in state.items()
         if not name.endswith(COMPUTED) and name.startswith((*wanted, *([ours] if head else [])))
     }
@@ -68,7 +73,7 @@ def to_fairseq(tensors: dict[str, Tensor], head: Head | None) -> dict[str, Tenso
             raise ValueError(f"{name} is of {value.dtype}: save the model without quantisation")
     if head is None and TIED[0] not in tensors and TIED[1] in tensors:
         tensors = {**tensors, TIED[0]: tensors[TIED[1]]}
-    return {name.replace(theirs, ours, 1): value.float() for name, value in tensors.items()}
+    return {_renamed(name, theirs, ours): value.float() for name, value in tensors.items()}
 
 
 def incomplete_parts(missing: list[str], state: dict[str, Tensor]) -> list[str]:
