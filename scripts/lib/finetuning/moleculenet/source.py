@@ -118,7 +118,7 @@ class LabelFormat:
         ``skip_broken``, such cells are left out, and molecules without another label. Returns what to say of
         cells that are limits."""
         wrong = [molecule for molecule in molecules if molecule.fault.startswith(NO_LABEL)]
-        limits = sum(bool(re.search(r" is '[<>≤≥]", molecule.fault)) for molecule in wrong)
+        limits = sum(bool(re.search(r" is ['\"]\s*[<>≤≥]", molecule.fault)) for molecule in wrong)
         if skip_broken:
             for molecule in wrong:
                 if not all(map(math.isnan, molecule.labels)):
