@@ -40,7 +40,7 @@ def report(output: Path) -> Page:
         page.warn(SMOKE)
     page.text(ABOUT)
     page.table(pd.DataFrame([made_of(output, settings, problems)]))
-    page.items(early_ends(output, problems))
+    page.items(trainings(output, problems))
     add_tables(page, output, settings, problems)
     for name, benchmark in BENCHMARKS.items():
         if benchmark.sets_table in settings.get("targets", ()):
@@ -54,7 +54,7 @@ def report(output: Path) -> Page:
     return page
 
 
-def early_ends(output: Path, problems: list[str]) -> list[str]:
+def trainings(output: Path, problems: list[str]) -> list[str]:
     """Returns a line on each pre-training that is under way, and on each training that something else ended
     than its updates, or its epochs."""
     lines, usual = [], {"train.json": "--max-update", RESULT: "--max-epoch"}

@@ -197,8 +197,7 @@ def test_a_given_split_and_repeated_molecules(prepare):
     write_file(prepare.folder / "manifest.json", {"settings": {"smiles": "canonical"}})
     for form, written in (("canonical", "CCO"), ("as-given", "OCC")):
         description = prepare(rows, *GIVEN, "--smiles", form, header="smiles,label,part", out=form)
-        told = any("give --smiles canonical" in remark for remark in description["remarks"])
-        assert told == (form == "as-given")
+        assert any("give --smiles canonical" in r for r in description["remarks"]) == (form == "as-given")
         (remark,) = [r for r in description["remarks"] if "more than once" in r]
         counts = "3, 2 with different labels, 2 in more than one split, 1 in both train and test, so"
         assert f": {counts}" in remark
