@@ -37,7 +37,7 @@ IN_BLOCKS = {"ExLM (paper), k = 4": "ExLM (paper), k = 4", "exlm-lattice, k = 8"
 ALONE = {"1": "one pass", "one by one": "one by one"}
 COUNTS = {"1": "one pass", "2": "two", "4": "four", "one by one": "one by one"}
 DRUGLIKE = "group == 'drug-like' and not label.str.contains('absolute')"
-CONTROLS = f"{DRUGLIKE} and not label.str.contains('from the MLM|longer')"
+COMPARED = f"{DRUGLIKE} and not label.str.contains('from the MLM|longer|k = 1|mixture')"
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -138,28 +138,19 @@ def bits(runs: pd.DataFrame, setting: str, count: str = "1") -> str:
     return text(mean(runs[(runs["setting"] == setting) & (runs["passes"] == count)], "joint"), 3)
 
 
-def costs() -> pd.DataFrame:
-    """Returns what each model of the comparison in passes costs."""
+def few() -> pd.DataFrame:
+    """Returns what each model costs, and its joint bits with one mask and with 15%."""
     least = by_passes().query(DRUGLIKE)["flops"].min()
 
     def row(runs: pd.DataFrame) -> dict:
-        each = runs.drop_duplicates("seed")
+        each, one = runs.drop_duplicates("seed"), runs[runs["setting"] == "one mask"]
         found = {"updates": f"{runs['updates'].max():,}", "parameters": f"{runs['parameters'].max():,}"}
-        found["FLOPs, times the MLM's"] = f"{runs['flops'].max() / least:.2f}"
-        return found | {"seconds of a core": f"{each['seconds'].mean():,.0f}"}
-
-    return of_models(CONTROLS, row)
-
-
-def few() -> pd.DataFrame:
-    """Returns joint bits with one mask and with 15%."""
-
-    def row(runs: pd.DataFrame) -> dict:
-        one = runs[runs["setting"] == "one mask"]
-        found = {"one mask": text(mean(one, "joint"), 3), "right, %": text(mean(one, "right"), 1)}
+        found |= {"FLOPs, times the MLM's": f"{runs['flops'].max() / least:.2f}"}
+        found |= {"seconds of a core": f"{each['seconds'].mean():,.0f}"}
+        found |= {"one mask": text(mean(one, "joint"), 3), "right, %": text(mean(one, "right"), 1)}
         return found | {f"15%, {how}": bits(runs, "15%", count) for count, how in ALONE.items()}
 
-    return of_models(CONTROLS, row)
+    return of_models(COMPARED, row)
 
 
 def many(setting: str) -> pd.DataFrame:
@@ -170,7 +161,7 @@ def many(setting: str) -> pd.DataFrame:
         part = runs[(runs["setting"] == setting) & (runs["passes"] == "1")]
         return found | {"valid fillings of one pass, %": text(mean(part, "valid"), 1)}
 
-    return of_models(CONTROLS, row)
+    return of_models(COMPARED, row)
 
 
 def from_mlm() -> pd.DataFrame:
@@ -252,7 +243,7 @@ def own_share() -> pd.DataFrame:
 
 
 OWN = (pretraining, plateau, variance, molecule_leads)
-OWN += (quickstart, own_share, finetuning, property_differences, passes, costs, few, from_mlm)
+OWN += (quickstart, own_share, finetuning, property_differences, passes, few, from_mlm)
 OWN += (finetuned_claims, claims_states, corruption, prices, box)
 TABLES = {table.__name__: table for table in OWN}
 BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
