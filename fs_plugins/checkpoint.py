@@ -11,20 +11,35 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import build_model
+from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
 from fs_plugins import criterions
-from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.checkpoint_settings import is_pretraining, read_settings
 from fs_plugins.data.smiles_tokens import is_smiles
-from fs_plugins.data.text_codecs import Codec, Smiles, make_codec
-from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file, read_dictionary
+from fs_plugins.data.text_codecs import Codec, Smiles, make_codec, smiles_form
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file
 from fs_plugins.files import naming_errors
-from fs_plugins.finetuning.outputs import Outputs, PropertyInfo
+from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs, PropertyInfo
+from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
 LAYERS = "encoder.sentence_encoder.layers."  # beginning of the names of layers' weights
+
+
+@dataclass(frozen=True)
+class Head:
+    """A fine-tuned head."""
+
+    architecture: str  # its class in transformers
+    name: str  # name in the checkpoint
+
+    @property
+    def of_sequences(self) -> bool:
+        """Returns whether it predicts something of whole sequences."""
+        return self.architecture == ScoredTask.architecture
 
 
 @dataclass
@@ -69,19 +84,17 @@ class Checkpoint:
         return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
 
     @property
-    def has_transitions(self) -> bool:
-        """Returns whether transitions between states were trained. A fine-tuning does not train them, nor
-        does it say what was pre-trained: there biases that are still zero, as initialised, tell."""
-        if self.k is None or criterions.find_states_criterion(self.criterion):
-            return criterions.trains_transitions(self.criterion)
-        return bool(self.model.encoder.query_linear.bias.any())
-
-    @property
     def alignment(self) -> str:
-        """Returns how states align to targets, "dag" or "ctc"; see ``has_transitions``."""
+        """Returns how states align to targets, "dag" or "ctc". A fine-tuning does not say what was
+        pre-trained: there transitions whose biases are still zero, as initialised, tell of CTC."""
         if criterion := criterions.find_states_criterion(self.criterion):
             return criterion.alignment
-        return "dag" if self.k is None or self.has_transitions else "ctc"
+        return "dag" if self.k is None or self.model.encoder.query_linear.bias.any() else "ctc"
+
+    @property
+    def has_transitions(self) -> bool:
+        """Returns whether transitions between states were trained."""
+        return self.k is not None and self.alignment == "dag"
 
     @property
     def copies(self) -> int:
@@ -93,6 +106,70 @@ class Checkpoint:
         """Returns the properties that its task predicts, if it keeps them in checkpoints; else None."""
         held = self.task_state.get(self.task)
         return PropertyInfo.from_dict(held) if held else None
+
+    @property
+    def head(self) -> Head | None:
+        """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
+        none, or several of which the checkpoint does not say which."""
+        if is_pretraining(self.task):
+            return None
+        architecture = getattr(TASK_REGISTRY[self.task], "architecture", ScoredTask.architecture)
+        of_sequences = architecture == ScoredTask.architecture
+        heads = self.model.classification_heads if of_sequences else self.model.token_heads
+        named = getattr(self.cfg.criterion, "classification_head_name", None)
+        chosen = [named] if named in heads else list(heads)
+        if len(chosen) != 1:
+            raise ValueError(
+                f"{self.path}, fine-tuned with --task {self.task}, has {len(heads) or 'no'} heads "
+                f"{sorted(heads)}: export a checkpoint that has one"
+            )
+        return Head(architecture, chosen[0])
+
+    def outputs_of(self, head: Head) -> Outputs:
+        """Returns what the outputs of a head for sequences are: properties of molecules, what the model's
+        folder says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
+        fine-tuning's data, or LABEL_0, LABEL_1, ..."""
+        count = self.model.classification_heads[head.name].out_proj.out_features
+        if outputs := self.properties.outputs if self.properties else self.outputs:
+            if len(outputs.names) != count:
+                raise ValueError(f"{self.path} has {count} outputs, and the names {outputs.names!s:.200}")
+            return outputs
+        if getattr(self.cfg.criterion, "regression_target", False):
+            return Outputs(REGRESSION, ("score",))
+        for path in (folder / "label" / DICT_FILE for folder in self.data_folders):
+            if path.is_file():
+                symbols = Dictionary.load(str(path)).symbols[4:]
+                names = tuple(symbol for symbol in symbols if not symbol.startswith("madeupword"))
+                if len(names) == count:
+                    return Outputs(CLASSES, names)
+        logger.warning("%s: no label/dict.txt of %d classes: they are named LABEL_0, ...", self.path, count)
+        return Outputs(CLASSES, tuple(f"LABEL_{i}" for i in range(count)))
+
+    @property
+    def longest(self) -> int | None:
+        """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning read; None for
+        a pre-training."""
+        if is_pretraining(self.task):
+            return None
+        flag = getattr(TASK_REGISTRY[self.task], "length", "max_positions")
+        most, copies = self.model.max_positions(), self.copies
+        limit = getattr(self.cfg.task, flag, None) or most
+        # positions count the copies of a Repeated MLM, tokens of a molecule do not
+        return min(most // copies, limit // copies if flag == "max_positions" else limit)
+
+    @property
+    def data_folders(self) -> list[Path]:
+        """Returns where the data of the training may be."""
+        return stored_folders(self.path, getattr(self.cfg.task, "data", None))
+
+    @property
+    def smiles_form(self) -> str | None:
+        """Returns how the molecules of the training were written, "canonical" or "as-given"; None if
+        unknown."""
+        if self.properties is not None:
+            return "canonical" if self.properties.canonical else "as-given"
+        folders = [*self.data_folders, *([self.data] if self.data else [])]
+        return self.smiles or next(filter(None, map(smiles_form, folders)), None)
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
         """Returns the codec of its corpus: of ``bpe``, else as its folder says, else SMILES if its dictionary
@@ -119,41 +196,7 @@ def load_checkpoint(
         ValueError: for another kind of model, a dictionary of another size (or, where the checkpoint holds
             its own, other symbols), or a device that does not exist.
     """
-    path = Path(path)
-    state, cfg = read_state(path)
-    dictionary, folder = _dictionary(path, cfg, state.get("task_state") or {}, data)
-    cfg.model.load_checkpoint_heads = True
-    with naming_errors(path):
-        model = untrained_model(cfg, dictionary, state["model"])
-    logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
-    return trained(path, model, state, cfg, dictionary, device, data=folder)
-
-
-def untrained_model(cfg: DictConfig, dictionary: Dictionary, weights: dict) -> RotaryRobertaModel:
-    """Returns a new model of these flags; the state of the random numbers stays as it is. Raises ValueError
-    if the weights that it is for are of another number of layers."""
-    layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}
-    if len(layers) != cfg.model.encoder_layers:
-        raise ValueError(f"{cfg.model.encoder_layers} layers, weights of {len(layers)}: mend its settings")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-        return build_model(cfg.model, task)
-
-
-def trained(path: Path, model, state: dict, cfg, dictionary, device: str | None, **about) -> Checkpoint:
-    """Returns a model with the weights of a state, which is as fairseq-train saves it; ``about``: what else a
-    Checkpoint has. Raises ValueError for weights of another model, or no such device."""
-    with naming_errors(path):
-        model.load_state_dict(state["model"], strict=True, model_cfg=cfg.model)
-        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
-    about["task_state"] = state.get("task_state") or {}
-    about["updates"] = (state.get("optimizer_history") or [{}])[-1].get("num_updates")
-    about["score"] = (state.get("extra_state") or {}).get("val_loss")
-    with naming_errors(f"device {device}"):
-        target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        model = model.to(target).eval()
-    return Checkpoint(path, model, dictionary, cfg=cfg, device=target, outputs=outputs, **about)
+    return build(Path(path), *read_state(Path(path)), data, device)
 
 
 def read_state(path: Path) -> tuple[dict, DictConfig]:
@@ -164,24 +207,88 @@ def read_state(path: Path) -> tuple[dict, DictConfig]:
         return state, read_settings(state)
 
 
-def _dictionary(path: Path, cfg, task_state: dict, data) -> tuple[Dictionary, Path | None]:
-    """Returns the dictionary that a task kept in the checkpoint, or that of a folder, with the folder."""
+def build(
+    path: Path,
+    state: dict,
+    cfg: DictConfig,
+    data: str | os.PathLike | None,
+    device: str | None,
+    optional: Sequence[tuple[str, ...]] = (),
+    smiles: str | None = None,
+    written: str | None = None,
+) -> Checkpoint:
+    """Returns the model of what fairseq-train saved, or of a folder for transformers that was read as if it
+    had; random numbers stay as they are.
+
+    Args:
+        path: the file or folder.
+        state, cfg: as of :func:`read_state`.
+        data, device: as of :func:`load_checkpoint`.
+        optional: parts of the model, by the beginnings of their weights' names, that the state may lack: each
+            is then initialised as a whole.
+        smiles, written: as in :class:`Checkpoint`.
+
+    Raises:
+        ValueError: as :func:`load_checkpoint`, and for incomplete weights.
+    """
+    vocabulary, folder, is_own = _vocabulary(path, cfg, state.get("task_state") or {}, data)
+    weights, dictionary = state["model"], vocabulary.dictionary()
+    cfg.model.load_checkpoint_heads = True
+    with naming_errors(path):
+        layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}
+        if len(layers) != cfg.model.encoder_layers:  # before so many are made
+            raise ValueError(
+                f"{cfg.model.encoder_layers} layers, weights of {len(layers)}: mend its settings, or save "
+                "the model itself (not torch.compile's or DataParallel's, and with adapters merged)"
+            )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+            model = build_model(cfg.model, task)
+        missing = [name for name, _ in model.named_parameters() if name not in weights]
+        absent = tuple(
+            start for part in optional if not any(name.startswith(part) for name in weights) for start in part
+        )
+        if lost := [name for name in missing if not name.startswith(absent)]:
+            raise ValueError(f"lacks {lost[0]}: save the whole model again")
+        model.load_state_dict({**model.state_dict(), **weights}, strict=True, model_cfg=cfg.model)
+        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
+    with naming_errors(f"device {device}"):
+        target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model = model.to(target).eval()
+    logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
+    return Checkpoint(
+        path,
+        model,
+        dictionary,
+        folder,
+        cfg,
+        target,
+        task_state=state.get("task_state") or {},
+        updates=(state.get("optimizer_history") or [{}])[-1].get("num_updates"),
+        score=(state.get("extra_state") or {}).get("val_loss"),
+        outputs=outputs,
+        smiles=smiles,
+        written=written if is_own else None,
+        missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
+    )
+
+
+def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Path | None, bool]:
+    """Returns the vocabulary of ``data``, or the one that belongs to the model; the folder that it was read
+    from, if that is another one's; and whether its symbols are written as in the model's own."""
     held = (task_state.get(cfg.task._name) or {}).get("symbols")
-    asked = held is None or data is not None
-    folder = find_dictionary(path, getattr(cfg.task, "data", None), data) if asked else None
-    if folder is None:
-        dictionary = Dictionary()
-        for symbol in held[dictionary.nspecial :]:
-            dictionary.add_symbol(symbol)
-    else:
-        dictionary, kept = read_dictionary(folder), path.parent / DICT_FILE
-        read = Vocabulary.of(dictionary.symbols, dictionary_file(folder))
-        if held is not None:
-            read.check(Vocabulary.of(held, path), "leave out --data")
-        elif kept.is_file():  # the trainings of scripts/ keep theirs beside the checkpoints
-            read.check(Vocabulary.read(kept), "give the folder of the training's dictionary as --data")
-    dictionary.add_symbol("<mask>")
-    return dictionary, folder
+    holds_its_own = held is not None or path.is_dir()
+    kept = path if path.is_dir() else path.parent / DICT_FILE  # as the trainings of scripts/ keep theirs
+    if holds_its_own and data is None:
+        return Vocabulary.of(held, path) if held else Vocabulary.read(kept), None, True
+    folder = find_dictionary(path, getattr(cfg.task, "data", None), data)
+    vocabulary, own = Vocabulary.read(folder), Vocabulary.of(held, path) if held else None
+    if own is None and dictionary_file(kept).is_file():
+        own = Vocabulary.read(kept)
+    if own is not None:
+        vocabulary.check(own, "give the folder of the training's dictionary as --data, or none")
+    return vocabulary, folder, own is not None and own.symbols == vocabulary.symbols
 
 
 def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:

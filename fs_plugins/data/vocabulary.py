@@ -48,6 +48,13 @@ class Vocabulary:
             recorded = (config.get("fairseq") or {}).get("symbols")
         return replace(vocabulary, recorded=recorded)
 
+    def dictionary(self) -> Dictionary:
+        """Returns fairseq's Dictionary of these symbols, with ``<mask>``."""
+        dictionary = Dictionary()
+        for symbol in self.symbols[len(SPECIAL) :]:
+            dictionary.add_symbol(symbol)
+        return dictionary
+
     @property
     def identity(self) -> str:
         """Returns the SHA-256 of the symbols, to be recorded; without a last ``<mask>``, which a dict.txt may

@@ -57,25 +57,18 @@ def export(
     files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
-    head = exported_config.find_head(loaded)
-    tensors = weights.to_transformers(loaded.model.state_dict(), head, loaded.has_transitions)
-    config = exported_config.model_config(loaded, head, tensors)
-    info = loaded.properties
-    if info is not None:
-        config["fairseq"]["properties"] = info.to_dict()
-        if info.regression:
-            weights.to_units(tensors, info)
-            rough = [
-                name
-                for name, mean, std in zip(info.names, info.mean, info.std, strict=True)
-                if abs(mean) * torch.finfo(torch.float32).eps > std / 100
-            ]
-            if rough:
-                logger.warning(
-                    "%s: transformers computes in float32, which rounds values of %s by more than 1%% of "
-                    "their standard deviation: subtract a constant from the labels, and train again",
-                    *(folder.name, ", ".join(rough)),
-                )
+    tensors = dict(loaded.model.named_parameters())
+    tensors = weights.to_transformers(tensors, loaded.head, loaded.has_transitions)
+    config, info = exported_config.model_config(loaded), loaded.properties
+    if info is not None and info.regression:
+        weights.to_units(tensors, info)
+        eps, rows = torch.finfo(torch.float32).eps, zip(info.names, info.mean, info.std, strict=True)
+        if rough := [name for name, mean, std in rows if abs(mean) * eps > std / 100]:
+            logger.warning(
+                "%s: transformers computes in float32, which rounds values of %s by more than 1%% of their "
+                "standard deviation: subtract a constant from the labels, and train again",
+                *(folder.name, ", ".join(rough)),
+            )
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
     texts = {

@@ -1,121 +1,137 @@
-"""What an exported model says of itself: config.json, and the files of sentence-transformers."""
+"""config.json, which says all that is known of an exported model, and the flags of a run that would train it;
+and the files of sentence-transformers."""
 
-import logging
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
+from omegaconf import DictConfig
 
-from fs_plugins.checkpoint import Checkpoint, stored_folders
-from fs_plugins.checkpoint_settings import is_pretraining
-from fs_plugins.data.text_codecs import smiles_form
+from fs_plugins.checkpoint import Checkpoint, Head
+from fs_plugins.checkpoint_settings import read_settings
+from fs_plugins.criterions import find_states_criterion
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs
+from fs_plugins.finetuning.outputs import KINDS, Outputs, PropertyInfo
+from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.huggingface.code_files import AUTO_MAP
-from fs_plugins.huggingface.weights import SEQUENCES, TIED, Head
+from fs_plugins.huggingface.weights import SEQUENCES, SPANS
+from fs_plugins.models.architectures import ARCHITECTURES, EXLM, MLM
+from fs_plugins.models.flags import from_settings
 
-logger = logging.getLogger(__name__)
-
-IS_FIRST = {"first": True, "mean": False}  # pooling -> whether it takes the first state
+PRETRAINED = ("ExLMForMaskedLM", "ExLMModel")
+USUAL_NAMES = {SEQUENCES: "sentence_classification_head", SPANS: "span"}  # of heads, in fairseq and here
 # flags by which a pre-training makes samples
 SAMPLES = ("mask_prob", "tokens_per_sample", "sample_break_mode")
+IS_FIRST = {"first": True, "mean": False}  # pooling -> whether it takes the first state
 
 
-def find_head(checkpoint: Checkpoint) -> Head | None:
-    """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
-    none, or several of which the checkpoint does not say which."""
-    model, cfg = checkpoint.model, checkpoint.cfg
-    if is_pretraining(checkpoint.task):
-        return None
-    architecture = getattr(TASK_REGISTRY[checkpoint.task], "architecture", SEQUENCES)
-    heads = model.classification_heads if architecture == SEQUENCES else model.token_heads
-    named = getattr(cfg.criterion, "classification_head_name", None)
-    chosen = [named] if named in heads else list(heads)
-    if len(chosen) != 1:
-        raise ValueError(
-            f"{checkpoint.path}, fine-tuned with --task {checkpoint.task}, has {len(heads) or 'no'} heads "
-            f"{sorted(heads)}: export a checkpoint that has one"
-        )
-    return Head(architecture, chosen[0])
-
-
-def model_config(checkpoint: Checkpoint, head: Head | None, tensors: dict) -> dict:
-    """Returns the content of config.json, for tensors under their names in transformers."""
-    dictionary, task = checkpoint.dictionary, checkpoint.cfg.task
+def model_config(checkpoint: Checkpoint) -> dict:
+    """Returns the content of config.json."""
+    head, task, info = checkpoint.head, checkpoint.cfg.task, checkpoint.properties
     samples = getattr(TASK_REGISTRY[checkpoint.task], "samples", SAMPLES)
+    recorded = {
+        "arch": checkpoint.arch,
+        "task": checkpoint.task,
+        "criterion": checkpoint.criterion,
+        "head": head and head.name,
+        "symbols": Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path).identity,
+        "smiles": checkpoint.smiles_form,
+        "samples": {name: value for name in samples if (value := getattr(task, name, None))},
+    }
     config = {
-        "architectures": [head.architecture if head else "ExLMForMaskedLM"],
+        "architectures": [head.architecture if head else PRETRAINED[0]],
         "auto_map": AUTO_MAP,
         "model_type": "exlm",
         "dtype": "float32",
         **asdict(checkpoint.model.encoder.settings),
         "alignment": checkpoint.alignment,
         "repeat_times": checkpoint.copies,
-        "tie_word_embeddings": TIED[0] not in tensors,
-        "fairseq": {
-            "arch": checkpoint.arch,
-            "task": checkpoint.task,
-            "criterion": checkpoint.criterion,
-            "head": head and head.name,
-            "symbols": Vocabulary.of(dictionary.symbols, checkpoint.path).identity,
-            "smiles": smiles_form_of(checkpoint),
-            "samples": {name: value for name in samples if (value := getattr(task, name, None))},
-        },
+        "fairseq": recorded,
     }
     if head is not None and head.of_sequences:
-        config["fairseq"]["longest"] = longest = trained_length(checkpoint)
+        recorded["longest"] = longest = checkpoint.longest
         positions = longest * config["repeat_times"] + states_of_ends(config)  # no weights depend on them
         config["max_position_embeddings"] = max(config["max_position_embeddings"], positions)
-        outputs = outputs_of(checkpoint, head)
+        outputs = checkpoint.outputs_of(head)
         config["problem_type"] = outputs.problem
         config["id2label"] = {str(i): name for i, name in enumerate(outputs.names)}
         config["label2id"] = {name: i for i, name in enumerate(outputs.names)}
+    if info is not None:
+        recorded["properties"] = info.to_dict()
     return config
 
 
-def outputs_of(checkpoint: Checkpoint, head: Head) -> Outputs:
-    """Returns what the outputs of a head for sequences are: properties of molecules, what the model's folder
-    says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
-    fine-tuning's data, or LABEL_0, LABEL_1, ..."""
-    count = checkpoint.model.classification_heads[head.name].out_proj.out_features
-    outputs = checkpoint.properties.outputs if checkpoint.properties else checkpoint.outputs
-    if outputs is not None:
-        if len(outputs.names) != count:
-            raise ValueError(f"{checkpoint.path} has {count} outputs, and the names {outputs.names!s:.200}")
-        return outputs
-    if getattr(checkpoint.cfg.criterion, "regression_target", False):
-        return Outputs(REGRESSION, ("score",))
-    stored = getattr(checkpoint.cfg.task, "data", None)
-    for folder in stored_folders(checkpoint.path, stored):
-        path = folder / "label" / "dict.txt"
-        if path.is_file():
-            lines = path.read_text(encoding="utf-8").splitlines()
-            names = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("madeupword")]
-            if len(names) == count:
-                return Outputs(CLASSES, tuple(names))
-    logger.warning("no label/dict.txt of %d classes in %s: they are named LABEL_0, ...", count, stored)
-    return Outputs(CLASSES, tuple(f"LABEL_{i}" for i in range(count)))
-
-
-def smiles_form_of(checkpoint: Checkpoint) -> str | None:
-    """Returns how the molecules of the training were written, "canonical" or "as-given"; None if unknown."""
-    if checkpoint.properties is not None:
-        return "canonical" if checkpoint.properties.canonical else "as-given"
-    folders = stored_folders(checkpoint.path, getattr(checkpoint.cfg.task, "data", None))
-    folders += [checkpoint.data] if checkpoint.data else []
-    return checkpoint.smiles or next(filter(None, map(smiles_form, folders)), None)
-
-
-def trained_length(checkpoint: Checkpoint) -> int | None:
-    """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning read; None for
-    a pre-training."""
-    if is_pretraining(checkpoint.task):
+def head_of(config: dict) -> Head | None:
+    """Returns the fine-tuned head of a folder, with the recorded name or the usual one."""
+    name = (config.get("architectures") or PRETRAINED)[0]
+    if name in PRETRAINED:
         return None
-    flag = getattr(TASK_REGISTRY[checkpoint.task], "length", "max_positions")
-    most, copies = checkpoint.model.max_positions(), checkpoint.copies
-    limit = getattr(checkpoint.cfg.task, flag, None) or most
-    # positions count the copies of a Repeated MLM, tokens of a molecule do not
-    return min(most // copies, limit // copies if flag == "max_positions" else limit)
+    return Head(name, config["fairseq"].get("head") or USUAL_NAMES[name])
+
+
+def properties_of(config: dict, outputs: Outputs, smiles: bool) -> PropertyInfo | None:
+    """Returns the properties of molecules that a head's outputs are; None if its texts are no SMILES.
+
+    What they mean is said by the configuration, which a training in transformers changes. The export recorded
+    what it knew besides: how SMILES are read (by the tokenizer, too) and, as long as the outputs are the same
+    ones, the scale that they were trained in.
+
+    Args:
+        smiles: whether the tokenizer is one of SMILES.
+    """
+    known = config["fairseq"].get("properties")
+    if not known and not smiles:
+        return None
+    known = known and PropertyInfo.from_dict(known)
+    if known and (known.outputs.problem, known.outputs.names) == (outputs.problem, outputs.names):
+        return known
+    kind = next(kind for kind, problem in KINDS.items() if problem == outputs.problem)
+    names, classes = (("class",), outputs.names) if kind == "multiclass" else (outputs.names, ())
+    return PropertyInfo(
+        kind,
+        names,
+        mean=(0.0,) * len(names),
+        std=(1.0,) * len(names),
+        canonical=config["fairseq"].get("smiles") == "canonical",
+        allow_valence=known is not None and known.allow_valence,
+        classes=classes,
+    )
+
+
+def run_flags(config: dict, head: Head | None, outputs: Outputs | None, smiles: bool) -> DictConfig:
+    """Returns the flags of the run by group: those of the model, and of the task and the criterion that train
+    what the folder has; ``smiles``: whether a head's texts are molecules."""
+    recorded, copies = config["fairseq"], config["repeat_times"]
+    task = recorded.get("samples", {}) | ({"repeat_times": copies} if copies > 1 else {})
+    if head is None:
+        task["_name"] = "repeated_masked_lm" if copies > 1 else "masked_lm"
+        states = {name: find_states_criterion(name) for name in CRITERION_REGISTRY}
+        same = [name for name, one in states.items() if one and one.alignment == config["alignment"]]
+        same = same or [config["alignment"]]  # is refused as a criterion
+        criterion = {"_name": _one_of(same, recorded, "criterion") if config["num_states"] else "masked_lm"}
+    else:
+        tasks = {name: task for name, task in TASK_REGISTRY.items() if issubclass(task, ScoredTask)}
+        kind = (head.architecture, smiles)
+        same = [name for name, one in tasks.items() if (one.architecture, one.reads_smiles) == kind]
+        name = _one_of(same, recorded, "task")
+        flags, criterion = tasks[name].settings_of(head.name, outputs, longest_text(config), copies)
+        task |= {"_name": name, **flags}
+        criterion["_name"] = tasks[name].criterion
+    flags = from_settings({"tie_word_embeddings": True, **config})
+    family = EXLM if config["num_states"] else MLM
+    # A pre-norm architecture would overrule the flag; others set none that is given.
+    pre_norms = {False, flags["encoder_normalize_before"]}
+    same = [name for name, one in ARCHITECTURES.items() if one[0] == family and one[2] in pre_norms]
+    arch = _one_of([f"{family}_base", *same], recorded, "arch")
+    model = Namespace(arch=arch, _name=arch, **flags)
+    return read_settings({"cfg": {"model": model, "task": task, "criterion": criterion}})
+
+
+def _one_of(fitting: list[str], recorded: dict, what: str) -> str:
+    """Returns the name that was recorded, if it is one of these; else the first."""
+    return recorded[what] if recorded.get(what) in fitting else fitting[0]
 
 
 def longest_text(config: dict) -> int:

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from fs_plugins.data.smiles_tokens import PATTERN
-from fs_plugins.data.text_codecs import ByteBpe, Codec, Smiles
+from fs_plugins.data.text_codecs import HF_FILE, ByteBpe, Codec, Smiles
 from fs_plugins.huggingface.code_files import SMILES_TOKENIZER
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
@@ -82,9 +82,13 @@ def _renumbered(dictionary: Dictionary, bpe: ByteBpe) -> Tokenizer:
     return tokenizer
 
 
-def written_as(path: Path) -> str:
-    """Returns how text is written in the tokens of a tokenizer.json made here, as of
-    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file, also of another's."""
+def written_as(folder: Path) -> str | None:
+    """Returns how text is written in the tokens of a folder's tokenizer.json, as of
+    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file, also of another's; None if
+    there is none."""
+    path = folder / HF_FILE
+    if not path.is_file():
+        return None
     content = json.loads(path.read_text(encoding="utf-8"))
     splitter = content.get("pre_tokenizer") or {}
     if content["model"].get("type") == "WordLevel" and splitter.get("pattern") == {"Regex": PATTERN}:

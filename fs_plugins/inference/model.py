@@ -11,21 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.checkpoint import Checkpoint
+from fs_plugins.checkpoint import Checkpoint, Head
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.finetuning.outputs import Outputs
-from fs_plugins.huggingface.exported_config import (
-    IS_FIRST,
-    find_head,
-    outputs_of,
-    smiles_form_of,
-    trained_length,
-)
+from fs_plugins.huggingface.exported_config import IS_FIRST
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.huggingface.weights import Head
 from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph, top_tokens
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
@@ -74,10 +67,10 @@ class Model:
     ):
         self.checkpoint, self.codec, info = checkpoint, codec, checkpoint.properties
         self.batch_tokens, self.truncate = batch_tokens, truncate
-        self.canonical = smiles_form_of(checkpoint) != "as-given" if canonical is None else canonical
+        self.canonical = checkpoint.smiles_form != "as-given" if canonical is None else canonical
         allowed = info is not None and info.allow_valence
         self.allow_valence = allow_valence if allow_valence is not None else allowed
-        self.limit = min(max_tokens, trained_length(checkpoint) or max_tokens)
+        self.limit = min(max_tokens, checkpoint.longest or max_tokens)
 
     @property
     def width(self) -> int:
@@ -148,7 +141,7 @@ class Model:
     @cached_property
     def head(self) -> Head:
         """Returns the head that predicts. Raises ValueError if there is none."""
-        head = find_head(self.checkpoint)
+        head = self.checkpoint.head
         if head is None or not head.of_sequences:
             raise ValueError(
                 f"{self.checkpoint.path} predicts no properties or classes: fine-tune it for some"
@@ -158,7 +151,7 @@ class Model:
     @cached_property
     def outputs(self) -> Outputs:
         """Returns the names and meaning of what :meth:`predict` gives; raises as it does."""
-        return outputs_of(self.checkpoint, self.head)
+        return self.checkpoint.outputs_of(self.head)
 
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
         """Returns [B, width] of tokens [B, T]."""

@@ -184,7 +184,7 @@ def test_tokenizers_of_others_are_neither_smiles_nor_blanks(exported, tmp_path):
 
 def written(tokenizer, folder) -> str:
     tokenizer.save(str(folder / "tokenizer.json"))
-    return written_as(folder / "tokenizer.json")
+    return written_as(folder)
 
 
 def test_smiles_are_canonical_where_the_training_made_them_so(exported, load, tmp_path, run_outside):

@@ -103,7 +103,7 @@ def test_weights_begin_as_those_of_fairseq():
     own = dict(modeling_exlm.ExLMForMaskedLM(config).named_parameters())
     flags = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 128, "encoder_layers": 1}
     model = builders.exlm(symbols, **flags, state_embedding_scale=1.0)
-    for name, value in weights.to_transformers(model.state_dict(), None, True).items():
+    for name, value in weights.to_transformers(dict(model.named_parameters()), None, True).items():
         assert own[name].std().item() == pytest.approx(value.std().item(), rel=0.15, abs=1e-9), name
         assert own[name].mean().item() == pytest.approx(value.mean().item(), abs=0.2), name
 

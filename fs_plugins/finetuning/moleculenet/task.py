@@ -27,7 +27,7 @@ from omegaconf import II, MISSING
 
 from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
-from fs_plugins.data.vocabulary import MASK, Vocabulary, read_dictionary
+from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.moleculenet.data import LabelsDataset, one_class_only, read_folder, read_labels
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
 from fs_plugins.finetuning.outputs import PropertyInfo
@@ -92,14 +92,13 @@ class MoleculePropertyTask(ScoredTask):
     @classmethod
     def setup_task(cls, cfg: MoleculePropertyConfig, **kwargs):
         folder = read_folder(cfg.data)
-        dictionary = read_dictionary(Path(cfg.data))
-        if Vocabulary.of(dictionary.symbols, cfg.data).identity != folder["dictionary"]:
+        vocabulary = Vocabulary.read(Path(cfg.data))
+        if vocabulary.identity != folder["dictionary"]:
             raise ValueError(
                 f"{cfg.data}/dict.txt is not the dictionary that the molecules there were binarised with: "
                 "prepare them again with the dict.txt of the pre-training"
             )
-        dictionary.add_symbol(MASK)
-        return cls(cfg, dictionary, PropertyInfo.from_dict(folder))
+        return cls(cfg, vocabulary.dictionary(), PropertyInfo.from_dict(folder))
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)

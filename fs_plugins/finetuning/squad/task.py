@@ -9,7 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
-from fs_plugins.data.vocabulary import MASK, read_dictionary
+from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 from fs_plugins.finetuning.squad.answers import AnswerTable, window_answers
 from fs_plugins.finetuning.squad.data import load_split
@@ -74,9 +74,7 @@ class Squad2Task(ScoredTask):
 
     @classmethod
     def setup_task(cls, cfg, **kwargs):
-        dictionary = read_dictionary(Path(cfg.data))
-        dictionary.add_symbol(MASK)
-        return cls(cfg, dictionary)
+        return cls(cfg, Vocabulary.read(Path(cfg.data)).dictionary())
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
