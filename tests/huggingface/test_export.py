@@ -5,6 +5,7 @@ import ast
 import json
 import os
 import re
+from pathlib import Path
 
 import export_huggingface
 import pytest
@@ -17,7 +18,9 @@ from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.huggingface import model_card, weights
 from fs_plugins.huggingface.export import export
+from fs_plugins.huggingface.restore import restore, save
 from fs_plugins.inference import load as load_model
+from tests.integration import commands
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
 
@@ -25,10 +28,22 @@ TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
 
 
-def head_scores(checkpoint, name):
-    """fairseq's outputs of a classification head for TOKENS."""
-    with torch.no_grad():
-        return load_checkpoint(checkpoint).model(TOKENS, classification_head_name=name)[0]
+NOT_HELD = ("encoder.lm_head.", "encoder.link_positional.", "encoder.query_", "encoder.key_", "encoder.gate_")
+
+
+def assert_comes_back(path, folder, to, data=None, but: tuple[str, ...] = NOT_HELD) -> Path:
+    """Imports a folder as a checkpoint, which has what ``path`` had that was exported."""
+    back = save(restore(folder, data), to / "back" / "back.pt")
+    weights, again = (commands.load_checkpoint(one)["model"] for one in (path, back))
+    assert weights.keys() == again.keys()
+    for name in [name for name in weights if not name.startswith(but)]:
+        in_units = 1e-6 if name.startswith("classification_heads.property") else 0
+        torch.testing.assert_close(again[name], weights[name], rtol=in_units, atol=in_units)
+    was, now = (load_checkpoint(one, data) for one in (path, back))
+    for name in ("task", "criterion", "arch", "copies", "has_transitions", "task_state", "head", "longest"):
+        assert getattr(now, name) == getattr(was, name) or (name, but) == ("has_transitions", NOT_HELD)
+    assert now.dictionary.symbols == was.dictionary.symbols
+    return back
 
 
 def test_files_hold_no_paths_and_the_card_the_training(folders, checkpoints):
@@ -77,6 +92,7 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     names = set(load_file(folder / "model.safetensors"))
     assert not any(name.startswith(("encoder.lm_head.", *weights.TRANSITIONS)) for name in names)
     assert "entailment, not_entailment" in (folder / "README.md").read_text()
+    assert_comes_back(path, folder, tmp_path, corpus)
 
 
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", classes=()):
@@ -112,6 +128,7 @@ def test_properties_of_molecules(kind, save_checkpoint, load, tmp_path):
     card = (folder / "README.md").read_text()
     assert "license: mit" in card and "RDKit's canonical form" in card
     assert ("units of the training labels" in card) == (kind == "regression")
+    assert_comes_back(path, folder, tmp_path)
 
 
 @pytest.mark.parametrize("mean", [1234.4, -1030000030.0])
@@ -125,10 +142,11 @@ def test_values_far_from_zero(mean, save_checkpoint, tmp_path, caplog):
 
 
 @torch.no_grad()
-def test_answers_of_squad(save_checkpoint, load, tmp_path):
+def test_answers_of_squad(save_checkpoint, corpus, load, tmp_path):
     path = save_checkpoint("exlm_base", "squad2", "squad2", heads=[("token", "span", 2)])
     expected, _ = load_checkpoint(path).model(TOKENS, token_head_name="span")
-    model = load("AutoModelForQuestionAnswering", export(path, tmp_path / "export")).eval()
+    folder = export(path, tmp_path / "export")
+    model = load("AutoModelForQuestionAnswering", folder).eval()
     output = model(TOKENS, start_positions=torch.tensor([2, 0]), end_positions=torch.tensor([3, 99]))
     scores = torch.stack([output.start_logits, output.end_logits], -1)
     is_token = TOKENS != 1
@@ -136,6 +154,7 @@ def test_answers_of_squad(save_checkpoint, load, tmp_path):
     start = F.cross_entropy(expected[..., 0], torch.tensor([2, 0]))
     end = -expected[0, :, 1].log_softmax(0)[3]  # the other is beyond the input
     torch.testing.assert_close(output.loss, (start + end) / 2, rtol=0, atol=1e-4)
+    assert_comes_back(path, folder, tmp_path, corpus)
 
 
 def test_the_authors_checkpoint(record, load, tmp_path):
@@ -172,14 +191,12 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, 
 def test_script(checkpoints, folders, load, tmp_path):
     """Of all options; stored as float16, computed in float32."""
     (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
-    options = ["--name", "small", "--pooling", "first", "--license", "mit", "--half"]
+    options = ["--name", "small", "--license", "mit", "--half"]
     folder = tmp_path / "half"
     arguments = [str(checkpoints["lattice"]), str(folder), *options, "--notes", str(tmp_path / "notes.md")]
     assert export_huggingface.main(arguments) == 0
     card = (folder / "README.md").read_text()
     assert "# small" in card and "mit" in card and card.endswith("\n\n## Results\n\nNone yet.\n")
-    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_cls_token"] and not pooling["pooling_mode_mean_tokens"]
     whole, half = (load_file(f / "model.safetensors") for f in (folders["lattice"], folder))
     assert whole.keys() == half.keys()
     assert all(torch.equal(half[name], value.half()) for name, value in whole.items())

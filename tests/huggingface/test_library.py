@@ -4,8 +4,11 @@ import export_huggingface
 import pytest
 import torch
 
+from fs_plugins.checkpoint import load_checkpoint
 from fs_plugins.huggingface.export import export
-from tests.support.builders import KINDS, TEXTS
+from fs_plugins.huggingface.restore import restore, save
+from tests.support import builders
+from tests.support.builders import KINDS, TEXTS, WORDS
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -73,7 +76,8 @@ def test_longer_than_the_positions(kind, folders, load):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
-    """And saved and loaded again. One of these has an output matrix of its own."""
+    """And saved and loaded again, by fairseq too: the ids stay what they were, and new ones come after
+    ``<mask>``. One of these has an output matrix of its own."""
     tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
     old = tokenizer("this is <mask> .", return_tensors="pt")
     before = model.eval()(**old).logits[0, 3]
@@ -92,9 +96,14 @@ def test_tokens_added_and_vocabulary_padded(kind, folders, load, tmp_path):
     assert model(**inputs, labels=inputs["input_ids"]).loss.isfinite()
     logits = model(**inputs).logits
     assert logits.shape == (1, 7, 24)
-    model.save_pretrained(tmp_path)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
     again = load("AutoModelForMaskedLM", tmp_path).eval()
     assert torch.equal(again(**inputs).logits, logits)
+    for loaded in (restore(tmp_path), load_checkpoint(save(restore(tmp_path), tmp_path / "back" / "a.pt"))):
+        symbols = loaded.dictionary.symbols
+        assert symbols[:22] == [*builders.dictionary(WORDS).symbols, "<drug>"] and len(symbols) == 24
+        assert torch.equal(loaded.model.encoder.sentence_encoder.embed_tokens.weight, embedding.weight)
 
 
 NAN = float("nan")

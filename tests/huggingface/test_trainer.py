@@ -108,19 +108,32 @@ def test_weights_begin_as_those_of_fairseq():
         assert own[name].mean().item() == pytest.approx(value.mean().item(), abs=0.2), name
 
 
-def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, tmp_path):
+@pytest.fixture
+def trainer(load, folders, transformers, tmp_path):
+    """trainer(kind, options, ...) -> transformers' for masked TEXTS."""
+
+    def make(kind: str, options: dict, **more):
+        tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
+        rows = [dict(tokenizer(text)) for text in TEXTS]
+        options |= {"use_cpu": True, "report_to": [], "disable_tqdm": True}
+        return transformers.Trainer(
+            model,
+            transformers.TrainingArguments(str(tmp_path), **options),
+            train_dataset=rows,
+            eval_dataset=rows,
+            data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
+            **more,
+        )
+
+    return make
+
+
+def test_metrics_of_trainer_on_a_masked_lm(trainer):
     """Graphs of different sizes are no predictions to be joined."""
-    tokenizer, model = load("AutoTokenizer", folders["exlm"]), load("AutoModelForMaskedLM", folders["exlm"])
     seen = []
-    options = {"per_device_eval_batch_size": 1, "use_cpu": True, "report_to": [], "disable_tqdm": True}
-    trainer = transformers.Trainer(
-        model,
-        transformers.TrainingArguments(str(tmp_path), **options),
-        eval_dataset=[dict(tokenizer(text)) for text in TEXTS],
-        data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
-        compute_metrics=lambda given: seen.append(given.predictions.shape) or {},
-    )
-    assert math.isfinite(trainer.evaluate()["eval_loss"])
+    metrics = {"compute_metrics": lambda given: seen.append(given.predictions.shape) or {}}
+    found = trainer("exlm", {"per_device_eval_batch_size": 1}, **metrics).evaluate()
+    assert math.isfinite(found["eval_loss"])
     assert seen == [(5, 16, 21)]
 
 
@@ -128,18 +141,10 @@ def test_metrics_of_trainer_on_a_masked_lm(folders, load, transformers, tmp_path
     ("kind", "said"), [("lattice", True), ("ctc", True), ("repeated", True), ("mlm", False)]
 )
 @pytest.mark.parametrize("loss", ["label_smoothing_factor", "compute_loss_func", "none"])
-def test_labels_that_are_taken_away(loss, kind, said, folders, load, transformers, tmp_path, caplog):
+def test_labels_that_are_taken_away(loss, kind, said, trainer, transformers, caplog):
     """Of an MLM the loss is the one that was asked for."""
-    tokenizer, model = load("AutoTokenizer", folders[kind]), load("AutoModelForMaskedLM", folders[kind])
     transformers.utils.logging.warning_once.cache_clear()
-    options = {"max_steps": 1, "use_cpu": True, "report_to": [], "disable_tqdm": True}
-    options |= {"label_smoothing_factor": 0.2} if loss == "label_smoothing_factor" else {}
+    options = {"max_steps": 1, **({loss: 0.2} if loss == "label_smoothing_factor" else {})}
     mean = {"compute_loss_func": lambda outputs, labels, **_: outputs["logits"].mean()}
-    transformers.Trainer(
-        model,
-        transformers.TrainingArguments(str(tmp_path), **options),
-        train_dataset=[dict(tokenizer(text)) for text in TEXTS],
-        data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.3),
-        **(mean if loss == "compute_loss_func" else {}),
-    ).train()
+    trainer(kind, options, **(mean if loss == "compute_loss_func" else {})).train()
     assert any("without labels" in text for text in caplog.messages) == (said and loss != "none")
