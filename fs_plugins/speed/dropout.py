@@ -4,8 +4,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fs_plugins.exlm.encoder import Attention
-
 
 class Dropout(nn.Dropout):
     """As ``torch.nn.Dropout``. On a CPU, an element takes 16 random bits, and the rate is a multiple of
@@ -16,13 +14,6 @@ class Dropout(nn.Dropout):
             return F.dropout(x, self.p, self.training)
         dropped, scale = random_mask(x.shape, self.p)
         return x.masked_fill(dropped, 0.0) * scale
-
-
-class FastAttention(Attention):
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-        if self.training and is_fast(q, self.dropout.p):
-            return attention_with_dropout(q, k, v, bias, self.dropout.p)
-        return super().attend(q, k, v, bias)
 
 
 def is_fast(x: Tensor, rate: float) -> bool:

@@ -39,6 +39,8 @@ def attention_bias(is_token: Tensor | None, dtype: torch.dtype) -> Tensor | None
 class Attention(nn.Module):
     """Multi-head self-attention whose queries and keys are rotated; scaled by head_dim^-0.5."""
 
+    rotate = staticmethod(rotate)
+
     def __init__(self, settings):
         super().__init__()
         d = settings.hidden_size
@@ -56,12 +58,10 @@ class Attention(nn.Module):
             bias: [B, 1, 1, N] from :func:`attention_bias`; None if all keys may be attended to.
             queries: [B, R] int64, the tokens whose output is wanted; None for all.
         """
-        k, v = rotate(self.k_proj(x), rotation), self.v_proj(x)
+        k, v = self.rotate(self.k_proj(x), *rotation), self.v_proj(x)
         if queries is not None:
-            cos, sin, half = rotation
-            x, cos, sin = (gather_tokens(t, queries) for t in (x, cos, sin))
-            rotation = cos, sin, half
-        q = rotate(self.q_proj(x), rotation)
+            x, *rotation = (gather_tokens(t, queries) for t in (x, *rotation))
+        q = self.rotate(self.q_proj(x), *rotation)
         by_head = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
         return self.out_proj(self.attend(*by_head, bias).transpose(1, 2).flatten(2))
 
@@ -111,10 +111,10 @@ class Encoder(nn.Module):
 
     def __init__(self, settings):
         super().__init__()
-        d, self.heads = settings.hidden_size, settings.num_attention_heads
+        d = settings.hidden_size
         self.embed_tokens = nn.Embedding(settings.vocab_size, d, settings.pad_token_id)
         self.dropout = nn.Dropout(settings.hidden_dropout_prob)
-        self.rotary = RotaryEmbedding(d // self.heads, settings.rope_dimensions)
+        self.rotary = RotaryEmbedding(d // settings.num_attention_heads, settings.rope_dimensions)
         self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.num_hidden_layers))
         self.emb_layer_norm_after = nn.LayerNorm(d, settings.layer_norm_eps)
         self.gradient_checkpointing = False  # whether the backward pass computes the layers again
@@ -148,7 +148,7 @@ class Encoder(nn.Module):
         """Returns x [B, N, d] after layers, the last of which gives only ``queries``."""
         if not len(layers):
             return x if queries is None else gather_tokens(x, queries)
-        rotation, bias = self.rotary(coordinates, self.heads, x.dtype), attention_bias(is_token, x.dtype)
+        rotation, bias = self.rotary(coordinates, x.dtype), attention_bias(is_token, x.dtype)
         for layer in layers:
             wanted = queries if layer is layers[-1] else None
             if self.gradient_checkpointing and self.training:

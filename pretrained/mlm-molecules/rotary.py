@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-Rotation = tuple[Tensor, Tensor, int]  # cosines, sines, and how far apart the two of a pair are
+# Cosines and sines [B, N, 1, dimensions, 2, h / 2], these with a minus for the first of each pair.
+Rotation = tuple[Tensor, Tensor]
 
 
 class RotaryEmbedding(nn.Module):
@@ -31,21 +32,14 @@ class RotaryEmbedding(nn.Module):
         self.inv_freq = exact.to(self.inv_freq.device)  # angles in half precision would be off by whole steps
         return self
 
-    def forward(self, coordinates: Tensor, heads: int, dtype: torch.dtype) -> Rotation:
-        """Computes the rotation of tokens at ``coordinates``, [B, N, dimensions] integer.
-
-        Returns:
-            Cosines and sines [B, N, heads * head_dim] of ``dtype``, these with a minus for the first of each
-            pair; and how far apart the two of a pair are. For :func:`rotate`.
-        """
+    def forward(self, coordinates: Tensor, dtype: torch.dtype) -> Rotation:
+        """Returns the rotation of tokens at coordinates [B, N, dimensions] integer, for :func:`rotate`."""
         angles = coordinates[..., None].float() * self.inv_freq  # [B, N, dimensions, h / 2]
         cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
-        tables = (torch.stack(pair, -2).flatten(-3) for pair in ((cos, cos), (-sin, sin)))
-        return *(table.repeat(1, 1, heads) for table in tables), self.apart
+        return tuple(torch.stack(pair, -2)[:, :, None] for pair in ((cos, cos), (-sin, sin)))
 
 
-def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Returns x [B, N, d], the queries or keys of all heads, turned by a rotation of ``RotaryEmbedding``."""
-    cos, sin, half = rotation
-    swapped = x.unflatten(-1, (-1, 2, half)).roll(1, -2).flatten(-3)
-    return (x * cos).addcmul_(swapped, sin)
+    pairs = x.unflatten(-1, (-1, *cos.shape[3:]))  # [B, N, heads, dimensions, 2, h / 2]
+    return (pairs * cos).addcmul_(pairs.roll(1, -2), sin).flatten(2)

@@ -51,7 +51,7 @@ def test_equals_its_definition(pre_norm, rates):
     dropouts = [Dropout(rate) for rate in rates]
     torch.manual_seed(5)
     x = dropouts[0](model.embed_tokens(tokens))
-    rotation = model.rotary(coordinates, 2, torch.float32)
+    rotation = model.rotary(coordinates, torch.float32)
     for layer in model.layers:
         x = plain_layer(layer, x, rotation, is_token[:, None, None], pre_norm, *dropouts)
     torch.manual_seed(5)

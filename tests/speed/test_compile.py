@@ -154,7 +154,7 @@ def test_passes_over_logits_and_rotations_are_one_graph_each_on_a_gpu(dtype, wit
     for (loss, gradients), (expected, truth) in zip(*runs, strict=True):
         torch.testing.assert_close(loss, expected)
         torch.testing.assert_close(gradients, truth)
-    # two passes; rotations of q, k and v, of the last layer's queries, and of its keys
+    # two passes; rotations, with those of the last layer's queries
     assert graphs() <= 2 + 2 * 3
 
 

@@ -16,7 +16,7 @@ def test_dropout_is_for_training_only():
     torch.manual_seed(0)
     settings = Settings(hidden_size=32, num_attention_heads=4, attention_probs_dropout_prob=0.5)
     ours, x = accelerate(Attention(settings)).eval(), torch.randn(1, 5, 32)
-    rotation = RotaryEmbedding(8)(torch.arange(10).view(1, 5, 2), 4, x.dtype)
+    rotation = RotaryEmbedding(8)(torch.arange(10).view(1, 5, 2), x.dtype)
     assert torch.equal(ours(x, rotation, None), ours(x, rotation, None))
     ours.train()
     assert not torch.equal(ours(x, rotation, None), ours(x, rotation, None))

@@ -1,10 +1,8 @@
-"""What a layer keeps for its backward pass; attention with fewer operators."""
+"""What a layer keeps for its backward pass."""
 
-import pytest
 import torch
 
-from fs_plugins.exlm.encoder import Attention, EncoderLayer
-from fs_plugins.exlm.rotary import RotaryEmbedding
+from fs_plugins.exlm.encoder import EncoderLayer
 from fs_plugins.exlm.settings import Settings
 from fs_plugins.speed import accelerate
 
@@ -27,22 +25,4 @@ def test_activations_are_computed_again():
         results.append((y, *torch.autograd.grad(y.square().sum(), [x, *layer.fc1.parameters()])))
         assert {layer.fc1, layer.fc2} <= {*called}
         assert kept.count((2, 5, 40)) + kept.count((10, 40)) == (2 if layer is plain else 1)
-    torch.testing.assert_close(*results)
-
-
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
-@pytest.mark.parametrize("queries", [None, [[4, 0], [1, 1]]])
-def test_attention_is_the_plain_one(queries, dimensions):
-    """To the precision of float64: outputs and all gradients."""
-    torch.manual_seed(2)
-    attention = Attention(Settings(hidden_size=36, num_attention_heads=3)).double().eval()
-    x = torch.randn(2, 5, 36, dtype=torch.float64, requires_grad=True)
-    coordinates = torch.randint(0, 40, (2, 5, dimensions))
-    rotation = RotaryEmbedding(12, dimensions)(coordinates, 3, torch.float64)
-    bias = torch.tensor([0.0, 0.0, 0.0, 0.0, -torch.inf], dtype=torch.float64).expand(2, 1, 1, 5)
-    queries, results = None if queries is None else torch.tensor(queries), []
-    for part in (attention, accelerate(attention)):
-        y = part(x, rotation, bias, queries)
-        results.append((y, *torch.autograd.grad(y.pow(3).sum(), [x, *part.parameters()])))
-    assert type(attention) is not Attention
     torch.testing.assert_close(*results)
