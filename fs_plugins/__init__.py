@@ -11,6 +11,7 @@ if find_spec("fairseq") is not None:
     # Importing fairseq sets up a root logger without handlers, at level DEBUG for all packages.
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
-    from fs_plugins import criterions, fairseq_patches, finetuning, models, optim, tasks
+    from fs_plugins import criterions, fairseq_patches, finetuning, models, tasks
+    from fs_plugins.speed import fused_adamw
 
     logging.getLogger().removeHandler(handler)

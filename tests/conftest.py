@@ -1,7 +1,6 @@
 import logging
 import os
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,6 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests first, so that no worker begins one when the others have nothing left to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Ends the output with what was skipped, by reason."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
-    if reasons:
-        terminalreporter.section("skipped, by reason")
-    for reason, count in reasons.most_common():
-        terminalreporter.line(f"{count:5}  {reason}")
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,6 @@ ALLOWED = {
     "tasks": {"data"},
     "finetuning": {"data"},
     "criterions": {"custom_ops", "exlm"},
-    "optim": set(),
     "checkpoint.py": {*MODEL, "checkpoint_settings", "criterions"},
     "huggingface": {*MODEL, "checkpoint", "checkpoint_settings", "criterions"},
     "inference": {*MODEL, "checkpoint", "criterions", "huggingface"},

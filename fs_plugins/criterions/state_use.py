@@ -6,6 +6,25 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fs_plugins.custom_ops.dag_loss import node_posteriors
+
+
+def is_word(tokens: Tensor, dictionary) -> Tensor:
+    """Returns which tokens are neither ``<s>`` nor ``</s>`` nor padding."""
+    return ~torch.isin(tokens, tokens.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
+
+
+def path_posteriors(
+    graph, match: Tensor | None = None, sentences: slice = slice(None)
+) -> tuple[Tensor, Tensor]:
+    """Returns the probability that node u is the i-th of a path [B, M, L], among paths with as many nodes as
+    targets, by the transitions and emissions ``match`` [B, M, L]; and the log-probability [B] of them all.
+    Without ``match`` nodes emit anything: the second is that of a path having so many nodes."""
+    layout, links = graph.layout, graph.links[sentences]
+    if match is None:
+        match = links.new_zeros(*layout.targets[sentences].shape, links.shape[1])
+    return node_posteriors(match, links, layout.node_lengths[sentences], layout.target_lengths[sentences])
+
 
 def shares(own: Tensor) -> Tensor:
     """Returns the probabilities [..., k] of a target's own states such that they sum to 1: q."""

@@ -9,13 +9,12 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fs_plugins.criterions.state_use import divergences, entropy, shares
-from fs_plugins.custom_ops.dag_loss import node_posteriors
+from fs_plugins.criterions.state_use import divergences, entropy, is_word, path_posteriors, shares
 from fs_plugins.exlm.alignment import own_states
 
 logger = logging.getLogger(__name__)
 
-MEASURED = 8  # sentences of a validation batch whose states are measured
+MEASURED = slice(8)  # sentences of a validation batch whose states are measured
 COLLAPSED = 1.05  # effective states of a mask, below which there is one
 
 
@@ -72,13 +71,9 @@ class StatesCriterion(FairseqCriterion):
     @torch.no_grad()
     def _use_of_states(self, graph) -> dict[str, Tensor]:
         """Returns sums over the masked tokens of the first sentences, as scalars."""
-        layout, links, symbols = graph.layout, graph.links[:MEASURED].detach(), self.task.target_dictionary
-        targets, L = layout.targets[:MEASURED], links.shape[1]
-        lengths = (layout.node_lengths[:MEASURED], layout.target_lengths[:MEASURED])
-        paths, _ = node_posteriors(links.new_zeros(*targets.shape, L), links, *lengths)
-        ends = torch.tensor([symbols.bos(), symbols.eos(), symbols.pad()], device=targets.device)
-        masked = ~torch.isin(targets, ends)
-        q = shares(own_states(paths, L // targets.shape[1]))
+        masked = is_word(graph.layout.targets[MEASURED], self.task.target_dictionary)
+        paths, _ = path_posteriors(graph, sentences=MEASURED)
+        q = shares(own_states(paths, paths.shape[2] // paths.shape[1]))
         differing = divergences(q, masked, graph.log_probs)
         return {"masked": masked.sum(), "entropy": entropy(q)[masked].sum(), "divergence": differing.sum()}
 

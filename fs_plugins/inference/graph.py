@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions import trains_transitions
-from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_with_masks, is_special
+from fs_plugins.data.text_codecs import MASK, Codec, Smiles, is_special
 from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.inference.decodings import GraphDecoder, Path
 
@@ -76,29 +76,22 @@ class TextGraph:
 
 
 def text_graph(
-    checkpoint: Checkpoint, codec: Codec, text: str, *, top: int, samples: int, seed: int
+    checkpoint: Checkpoint, sentence: "Sentence", text: str, *, top: int, samples: int, seed: int
 ) -> TextGraph:
-    """Returns what ``Model.graph`` does. Symbols such as ``</s>`` fill no mask."""
-    if checkpoint.k is None:
-        raise ValueError(
-            f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
-        )
-    dictionary = checkpoint.dictionary
-    symbols = encode_with_masks(text, codec)
-    ids = [dictionary.bos(), *map(dictionary.index, symbols), dictionary.eos()]
-    with torch.no_grad():
-        graph, _ = checkpoint.model(torch.tensor([ids], device=checkpoint.device))
-    sentence = _Sentence(graph, symbols, codec, dictionary)
-    decoder, masks = sentence.decoder, len(sentence.masks)
+    """Returns what ``Model.graph`` does, of the sentence that a text is. Symbols such as ``</s>`` fill no
+    mask."""
+    decoder, masks, decode = sentence.decoder, len(sentence.masks), sentence.decode
     generator = torch.Generator().manual_seed(seed)
-    by_order = decoder.sample(generator, samples, masks)
-    free = decoder.sample(generator, samples)
+    by_order = [decode(path, by_order=True) for path in decoder.sample(generator, samples, masks)]
+    free = [decode(path, by_order=False) for path in decoder.sample(generator, samples)]
     notes = []
     if not trains_transitions(checkpoint.criterion):
         notes.append(
             f"this checkpoint was trained with --criterion {checkpoint.criterion}, which trains no "
             "transitions: they and the decodings are not what was trained last"
         )
+    codec, dictionary = sentence.codec, sentence.dictionary
+    unknown = (s for s in sentence.symbols if dictionary.index(s) == dictionary.unk())
     return TextGraph(
         text=text,
         of_molecule=isinstance(codec, Smiles),
@@ -107,23 +100,15 @@ def text_graph(
         masks=masks,
         states=sentence.states(checkpoint.k, top),
         transitions=decoder.links.exp().tolist(),
-        best=sentence.decode(decoder.best(masks), by_order=True),
-        best_free=sentence.decode(decoder.best(), by_order=False),
-        samples=_counted([sentence.decode(path, by_order=True) for path in by_order]),
-        samples_free=_counted([sentence.decode(path, by_order=False) for path in free]),
+        best=sentence.best(),
+        best_free=decode(decoder.best(), by_order=False),
+        samples=_counted(by_order),
+        samples_free=_counted(free),
         drawn=samples,
         length_prob=math.exp(decoder.length_log_prob(masks + 2)),
-        unknown=[codec.word(s) for s in symbols if dictionary.index(s) == dictionary.unk()],
+        unknown=[codec.word(s) for s in unknown],
         notes=notes,
     )
-
-
-def best_text(graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary) -> str | None:
-    """Returns the text of the best path through one sentence's graph, with a token for each mask; None if no
-    path has as many."""
-    sentence = _Sentence(graph, symbols, codec, dictionary)
-    best = sentence.decode(sentence.decoder.best(len(sentence.masks)), by_order=True)
-    return best and best.text
 
 
 def special_ids(dictionary) -> list[int]:
@@ -148,15 +133,15 @@ def _counted(decodings: list[Decoding]) -> list[Decoding]:
     return sorted(counted, key=lambda decoding: (-decoding.count, -decoding.log_prob))
 
 
-class _Sentence:
+class Sentence:
     """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph."""
 
     def __init__(self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary):
         self.symbols, self.codec, self.dictionary = ["<s>", *symbols, "</s>"], codec, dictionary
         with torch.no_grad():
             log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
-        ends = dictionary.bos(), dictionary.eos()
-        self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, special_ids(dictionary))
+        ends, barred = (dictionary.bos(), dictionary.eos()), special_ids(dictionary)
+        self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, barred)
         self.sources = graph.layout.node_sources[0].tolist()  # index of each state's symbol
         indices = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
         self.masks = {index: number for number, index in enumerate(indices, 1)}
@@ -171,6 +156,10 @@ class _Sentence:
             name = f"{f'mask {mask}' if mask else self.symbols[source]}, state {u % k + 1}"
             states.append(State(u, name, source, mask, visits[u], tokens[u]))
         return states
+
+    def best(self) -> Decoding | None:
+        """Returns the best decoding with a token for each mask; None if no path has as many."""
+        return self.decode(self.decoder.best(len(self.masks)), by_order=True)
 
     def decode(self, path: Path | None, by_order: bool) -> Decoding | None:
         """Returns a path as a text: its tokens fill the masks in order, or each goes where its state

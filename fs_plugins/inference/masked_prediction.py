@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fs_plugins.custom_ops.dag_loss import dag_loss, node_posteriors
+from fs_plugins.criterions.state_use import path_posteriors
+from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.exlm.alignment import ctc_word_log_probs
 from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.models.exlm import ExLMModel
@@ -34,16 +35,8 @@ class MaskedGraph:
 
     @cached_property
     def paths(self) -> tuple[Tensor, Tensor]:
-        """Returns P(u is the i-th node of the path) [B, M, L], of the paths with as many nodes as targets;
-        and the log-probability [B] that a path drawn by the transitions has as many."""
-        nodes = self.graph.layout.node_positions.shape[1]
-        return self.posterior(self.graph.links.new_zeros((*self.is_masked.shape, nodes)))
-
-    def posterior(self, match: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the same, given emissions [B, M, L], such as of :meth:`match`; with those, the
-        log-probability of the path and the words."""
-        layout = self.graph.layout
-        return node_posteriors(match, self.graph.links, layout.node_lengths, layout.target_lengths)
+        """Returns what :func:`path_posteriors` does, before any word is known."""
+        return path_posteriors(self.graph)
 
     @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
@@ -51,8 +44,7 @@ class MaskedGraph:
         [masked words] int64, one for each True of ``is_masked``, in order."""
         targets = self.graph.layout.targets.clone()
         targets[self.is_masked] = words
-        graph = self.graph
-        match = match_scores(graph.node_states, graph.output_weight, graph.output_bias, targets)
+        match = self.graph.match(targets, match_scores)
         return match.masked_fill(~self.is_masked[:, :, None], 0.0)
 
 

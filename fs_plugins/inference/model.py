@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.checkpoint import Checkpoint, Head
+from fs_plugins.criterions.state_use import is_word
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
@@ -19,7 +20,7 @@ from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode
 from fs_plugins.finetuning.outputs import Outputs
 from fs_plugins.huggingface.exported_config import IS_FIRST
 from fs_plugins.huggingface.restore import open_checkpoint
-from fs_plugins.inference.graph import TextGraph, Token, best_text, special_ids, text_graph, top_tokens
+from fs_plugins.inference.graph import Sentence, TextGraph, Token, special_ids, text_graph, top_tokens
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
@@ -158,8 +159,7 @@ class Model:
         states, dictionary = self.checkpoint.model.features(tokens, first), self.checkpoint.dictionary
         if first:
             return states[:, 0].float()
-        ends = tokens.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
-        weights = (~torch.isin(tokens, ends)).float()[..., None]
+        weights = is_word(tokens, dictionary).float()[..., None]
         return (states.float() * weights).sum(1) / weights.sum(1)
 
     def _stream(self, texts: str | Iterable, function: Callable[[Tensor], Tensor]) -> Iterator[Row]:
@@ -217,7 +217,7 @@ class Model:
         if self.predictor.has_transitions:
             graph = self.predictor.graph(tokens, masked)
             log_probs = self.predictor.word_log_probs(graph)
-            best = best_text(graph.graph, symbols, self.codec, dictionary)
+            best = Sentence(graph.graph, symbols, self.codec, dictionary).best()
         else:
             log_probs = self.predictor.token_log_probs(tokens, masked)
         special = special_ids(dictionary)
@@ -225,7 +225,7 @@ class Model:
         top = min(top, len(dictionary) - len(special))
         masks = top_tokens(log_probs.exp(), top, self.codec, dictionary)
         if best is not None:
-            return Filled(best, masks)
+            return Filled(best.text, masks)
         words = iter(tokens[0].symbol for tokens in masks)
         symbols = [next(words) if s == MASK else s for s in symbols]
         return Filled(self.codec.decode(symbols).strip(), masks)
@@ -235,7 +235,15 @@ class Model:
         its best decodings, and so many ``samples`` of them, of as many tokens as masks and of any number.
         Raises ValueError for a model without states, and as :meth:`log_probs`."""
         self._check("encoder.lm_head", "encoder.query_linear")
-        return text_graph(self.checkpoint, self.codec, text, top=top, samples=samples, seed=seed)
+        if (checkpoint := self.checkpoint).k is None:
+            raise ValueError(
+                f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
+            )
+        symbols = encode_with_masks(text, self.codec)
+        with torch.no_grad():
+            graph, _ = checkpoint.model(self._masked(symbols)[0])
+        sentence = Sentence(graph, symbols, self.codec, checkpoint.dictionary)
+        return text_graph(checkpoint, sentence, text, top=top, samples=samples, seed=seed)
 
     def _check(self, *parts: str) -> None:
         """Raises ValueError if the model's folder does not hold these parts of it."""

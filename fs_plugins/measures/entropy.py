@@ -5,15 +5,13 @@ import math
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from fairseq import tasks, utils
 from omegaconf import open_dict
 from torch import Tensor
 from tqdm import tqdm
 
 from fs_plugins.checkpoint import Checkpoint
-from fs_plugins.criterions.state_use import entropy
-from fs_plugins.custom_ops.dag_loss import node_posteriors
+from fs_plugins.criterions.state_use import entropy, is_word, path_posteriors
 from fs_plugins.data.datasets import corrupted_tokens
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.exlm.alignment import own_states
@@ -59,7 +57,6 @@ def corpus_entropy(
         chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
     meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "posterior_own_share")}
     d, nonfinite = checkpoint.dictionary, 0
-    ends = torch.tensor([d.bos(), d.eos(), d.pad()], device=checkpoint.device)
     most = checkpoint.k or 1  # states of a token
     batches = list(batches_by_length([most * dataset.num_tokens(i) for i in chosen], BATCH_TOKENS))
     for part in tqdm(batches, desc=f"entropy, {split}", unit="batch", disable=None):
@@ -68,11 +65,11 @@ def corpus_entropy(
             batch = utils.move_to_cuda(batch, checkpoint.device)
         tokens, target = batch["net_input"]["src_tokens"], batch["target"]
         if checkpoint.k is None:
-            wanted = corrupted_tokens(target, k, d.pad()) & ~torch.isin(target[:, ::k], ends)
+            wanted = corrupted_tokens(target, k, d.pad()) & is_word(target[:, ::k], d)
             meters["entropy"].add(mlm_entropy(model, tokens, wanted, k), wanted)
             continue
         values, targets, finite = exlm_entropy(model, tokens, target)
-        wanted = ~torch.isin(targets, ends)
+        wanted = is_word(targets, d)
         meters["entropy"].add(values.pop("entropy"), wanted)
         if checkpoint.has_transitions:
             nonfinite += int((~finite).sum())
@@ -96,16 +93,17 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 
+def entropy_of(logits: Tensor) -> Tensor:
+    return entropy(logits.softmax(-1, torch.promote_types(logits.dtype, torch.float32)))
+
+
 @torch.no_grad()
 def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
     """Returns the entropy in bits [B, T] of the tokens of a (Repeated) MLM, the mean over their k copies,
     given the input [B, k T] and ``wanted`` [B, T], the tokens whose copies are all masked; elsewhere 0."""
-    features = model.features(tokens)  # [B, k T, d]
-    copies, head = wanted.repeat_interleave(k, dim=1), model.encoder.lm_head
-    dtype = torch.promote_types(features.dtype, torch.float32)
-    parts = head.transform(features[copies]).split(NODES)
-    logits = (F.linear(part, head.weight, head.bias).to(dtype) for part in parts)
-    bits = torch.cat([entropy(scores.softmax(-1)) for scores in logits])
+    copies = wanted.repeat_interleave(k, dim=1)
+    logits, _ = model(tokens, masked_tokens=copies)
+    bits = torch.cat([entropy_of(part) for part in logits.split(NODES)])
     return bits.new_zeros(copies.shape).masked_scatter(copies, bits).unflatten(1, (-1, k)).mean(-1)
 
 
@@ -116,12 +114,9 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tenso
     ``target`` [B, T] has the original token at masked ones of ``tokens`` [B, T], else pad."""
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
-    head = graph.output_weight, graph.output_bias
-    dtype = torch.promote_types(graph.node_states.dtype, torch.float32)
-    sentences = (graph.logits(slice(b, b + 1)).to(dtype) for b in range(len(tokens)))
-    node_bits = torch.cat([entropy(logits.softmax(-1)) for logits in sentences])  # [B, L]
-    match = match_scores(graph.node_states, *head, layout.targets)  # [B, M, L]
-    posterior, log_probs = node_posteriors(match, graph.links, layout.node_lengths, layout.target_lengths)
+    sentences = (graph.logits(slice(b, b + 1)) for b in range(len(tokens)))
+    node_bits = torch.cat([entropy_of(logits) for logits in sentences])  # [B, L]
+    posterior, log_probs = path_posteriors(graph, graph.match(layout.targets, match_scores))
     values = {
         "entropy": node_bits.unflatten(1, (-1, k)).mean(-1),
         "entropy_posterior": (posterior * node_bits[:, None]).sum(-1),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fs_plugins.criterions.state_use import divergences, entropy, shares
+from fs_plugins.criterions.state_use import divergences, entropy, path_posteriors, shares
 from fs_plugins.exlm.alignment import own_states
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
@@ -110,7 +110,7 @@ def use_of_states(
     k, meters = predictor.k, {}
     for batch in batches_of(predictor, samples, share, seed):
         graph = predictor.graph(batch.tokens, batch.masked)
-        posterior, _ = graph.posterior(graph.match(batch.tokens[batch.masked]))
+        posterior, _ = path_posteriors(graph.graph, graph.match(batch.tokens[batch.masked]))
         own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], posterior))
         q = shares(own)  # [B, M, k]
         second = q.sort(-1, descending=True).values[..., 1:2].sum(-1)  # 0 for k = 1

@@ -9,6 +9,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from fs_plugins.criterions.state_use import is_word
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.inference.decodings import GraphDecoder
 from fs_plugins.inference.masked_prediction import MaskedPredictor
@@ -111,13 +112,12 @@ def filling(
         ``unique``.
     """
     dictionary, skipped = predictor.dictionary, 0
-    ends = torch.tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()])
     special = torch.tensor([*range(dictionary.nspecial), dictionary.index("<mask>")])
     meters, found = {name: ClusteredMean() for name in MEASURES}, Counter()
     for batch in batches_of(predictor, samples, share, seed):
         for b, words in enumerate(draw_fillings(predictor, batch, fillings, passes, seed)):
             tokens, masked = batch.tokens[b].cpu(), batch.masked[b].cpu()
-            inside = ~torch.isin(tokens, ends)
+            inside = is_word(tokens, dictionary)
             original = molecule_of(tokens[inside], dictionary)
             if original is None:
                 skipped += 1

@@ -1,3 +1,0 @@
-"""Optimizers, registered with fairseq."""
-
-from fs_plugins.optim import fused_adamw
