@@ -56,7 +56,7 @@ class GraphKind:
     def log_prob(self, graph: "StateGraph", score: Callable, dag_loss: Callable) -> Tensor:
         """Returns what :meth:`StateGraph.log_prob` does."""
         layout = graph.layout
-        match = score(graph.node_states, graph.output_weight, graph.output_bias, layout.targets)
+        match = graph.match(layout.targets, score)
         return dag_loss(match, graph.transitions, layout.node_lengths, layout.target_lengths)
 
     def multiplications(self, targets, k: int, d: int):
@@ -89,6 +89,10 @@ class StateGraph(NamedTuple):
         """Returns [L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
         logits = self.logits(slice(b, b + 1))[0, : int(self.layout.node_lengths[b])]
         return logits.float().log_softmax(-1)
+
+    def match(self, words: Tensor, score: Callable = target_scores) -> Tensor:
+        """Returns log-probabilities [B, M, L] of words [B, M] at all nodes."""
+        return score(self.node_states, self.output_weight, self.output_bias, words)
 
     def log_prob(self, score: Callable = target_scores, dag_loss: Callable = dag_loss_reference) -> Tensor:
         """Returns the log-probability [B] (nats) of each sentence's targets, summed over all alignments
