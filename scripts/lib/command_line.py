@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self
@@ -55,6 +56,11 @@ def visible(text) -> str:
     return re.sub(controls, lambda match: repr(match[0])[1:-1], str(text))
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """Returns so many of a thing, "1 row" or "2,000 rows", for messages."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args=None, namespace=None):
         if "" in (sys.argv[1:] if args is None else args):  # Path("") is the current folder
@@ -90,6 +96,7 @@ def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
 positive, count = whole(1), whole(0)
 above_zero = _checked(float, lambda x: 0 < x < math.inf, "a number above 0")
 rate = _checked(float, lambda lr: 0 < lr < 1, "a learning rate above 0 and below 1, such as 1e-3")
+size = _checked(Fraction, lambda n: n >= 0, "a number, 0 or more")
 proportion = _checked(float, lambda p: 0 <= p <= 1, "a share from 0 to 1")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")

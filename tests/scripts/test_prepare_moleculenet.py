@@ -78,7 +78,7 @@ def test_every_molecule_has_its_labels(prepare):
     sizes = {split: size["molecules"] for split, size in description["sizes"].items()}
     assert sizes == {"train": 24, "valid": 3, "test": 3} and description["names"] == ["a", "b"]
     assert description["sizes"]["train"]["longest"] == 11  # eight carbons, one more, <s> and </s>
-    assert any("train: 1 of 2 properties lack labels of both classes" in r for r in description["remarks"])
+    assert any("train: 1 of 2 properties without labels of both" in r for r in description["remarks"])
 
 
 def test_bad_rows_are_listed_with_their_lines_and_lose_no_good_one(prepare):
@@ -239,7 +239,7 @@ def test_cells_that_are_no_labels(prepare):
     found = {line: labels for line, *_, labels in prepare.read()}
     assert all(a == line - 2 and np.isnan(b) == (line < 11) for line, (a, b) in found.items())
     assert prepare.table("report.tsv")[1][2:4] == ["kept", "not a label: b is '>1'"]
-    assert any(remark.startswith("1 rows had a limit") for remark in description["remarks"])
+    assert any(remark.startswith("1 row had a limit") for remark in description["remarks"])
     message = prepare.refused(rows, *RANDOM, header="SMILES;a;b")  # as classes
     assert "30 rows" in message and "line 4: not a label: a is '2', b is '1e39'" in message
 
