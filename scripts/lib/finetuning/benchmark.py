@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from lib.command_line import Flags
 from lib.files import CONFIGS, write_result
-from lib.finetuning.grids import Point
+from lib.finetuning.grids import Point, points_of
 from lib.run.checkpoints import Pretrained
 from lib.run.launch import Training
 
@@ -35,6 +35,8 @@ class Benchmark:
     table = ""  # table of its results, the paper's or one of its own
     seeds: tuple[int, ...] = (1, 2, 3)  # seeds of fine-tuning
     point = "recipe"  # the name of its hyper-parameters, if there is no grid of them
+    has_grid = False  # whether there is one, of table 6 or 11
+    epoch = 0  # tokens of an epoch, about
     untrained: tuple[str, ...] = ()  # models that are not pre-trained
     baselines: dict[str, str] = {}  # other predictors -> the script that trains them
     sets_table = ""  # the paper's, about its data
@@ -92,7 +94,7 @@ class Benchmark:
 
     def points(self, task: str, settings: argparse.Namespace) -> list[Point]:
         """Returns the hyper-parameters to try; none if those of :meth:`recipe` are taken."""
-        return []
+        return points_of(task, settings.grid, settings.point) if self.has_grid else []
 
     def recipe(self, task: str) -> Flags:
         """Returns the hyper-parameters in configs/finetune/."""
@@ -103,8 +105,8 @@ class Benchmark:
         return []
 
     def tokens(self, task: str) -> int:
-        """Returns the tokens of an epoch, about."""
-        return 0
+        """Returns the tokens of an epoch of a task, about."""
+        return self.epoch
 
     def columns(self, content: dict) -> dict:
         """Returns the columns of a result.json in the report: ``table``, numbers under their heads, and what
@@ -117,6 +119,11 @@ class Benchmark:
 def files_of(model: Path) -> list[Path]:
     """Returns a checkpoint, or what decides in a folder for transformers."""
     return [model / "config.json", *sorted(model.glob("*.safetensors"))] if model.is_dir() else [model]
+
+
+def repetition(pretrained: Pretrained) -> Flags:
+    """Returns --repeat-times, of a Repeated MLM."""
+    return Flags({"--repeat-times": (str(pretrained.repeat),)} if pretrained.repeat > 1 else {})
 
 
 def positions(pretrained: Pretrained, least: int = LONGEST) -> Flags:

@@ -4,16 +4,18 @@ import math
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
 from lib.files import RESULT
 from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
-from lib.run.checkpoints import read_checkpoint
+from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, devices, launch
 
 from fs_plugins.checkpoint_settings import is_pretraining
+from fs_plugins.data.vocabulary import dictionary_file
 
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -48,6 +50,11 @@ def resolve(name: str, words: list[str]) -> Training:
     if not is_pretraining(task := pretrained.task._name):  # its scores would pass for the pre-training's
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     training, rows = benchmark.resolve(args, pretrained)
+    training.dictionary = dictionary_file(Path(training.data))
+    hint = f"prepare the data by scripts/prepare_{name}.py with the dict.txt of its pre-training"
+    check_dictionary(pretrained, training.dictionary, hint)
+    files = sorted(path for path in Path(training.data).rglob("*") if path.is_file())
+    training.inputs = {"data": files, "checkpoint": files_of(args.checkpoint)} | training.inputs
 
     flags = training.flags
     point = {name: flags.value(flag) for name, flag in FLAGS.items()}
@@ -72,7 +79,6 @@ def resolve(name: str, words: list[str]) -> Training:
     training.flags.set("--seed", args.seed)
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
-    training.inputs["checkpoint"] = files_of(args.checkpoint)
     training.evaluation = [*training.evaluation, *(["--device", "cpu"] if "--cpu" in training.flags else [])]
     training.result = args.save / RESULT
     return training

@@ -57,9 +57,10 @@ def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
     each half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
-        columns, scores = TASKS[result["task"]].columns, seeds.setdefault(result["seed"], {})
-        found = {columns[s]: scored["accuracy"] for s, scored in result["metrics"].items() if s in columns}
-        scores |= {**found, result["task"]: sum(found.values()) / len(found)}
+        task, scores = TASKS[result["task"]], seeds.setdefault(result["seed"], {})
+        scored = {split: metrics["accuracy"] for split, metrics in result["metrics"].items()}
+        found = {task.title(split): scored[split] for split in task.valid_splits if split in scored}
+        scores |= {**found, task.name: sum(found.values()) / len(found)}
     for seed, scores in seeds.items():
         if scores.keys() >= set(GLUE_TASKS):
             scores["Avg"] = sum(scores[task] for task in GLUE_TASKS) / len(GLUE_TASKS)

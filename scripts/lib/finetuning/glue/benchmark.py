@@ -10,7 +10,15 @@ import pandas as pd
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError
 from lib.files import write_lines, write_result
-from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, files_of, positions, tried_point
+from lib.finetuning.benchmark import (
+    RECIPES,
+    Benchmark,
+    Predictions,
+    files_of,
+    positions,
+    repetition,
+    tried_point,
+)
 from lib.finetuning.glue.tasks import FROM_MNLI, SCORES, TASKS, head_of, task_named
 from lib.finetuning.grids import GRIDS, points_of
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
@@ -30,7 +38,7 @@ class Glue(Benchmark):
     needs = "glue=FOLDER with a TASK-bin, of prepare_glue.py"
     table, seeds = "table3", (1, 2, 3, 4, 5)
     not_averaged = ("MNLI-mm",)
-    keeps_checkpoints = False
+    keeps_checkpoints, has_grid = False, True
 
     def add_options(self, add: Callable) -> None:
         add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
@@ -42,38 +50,29 @@ class Glue(Benchmark):
     def resolve(self, args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
         task = task_named(args.task)
         args.task, data = task.name, Path(args.data, f"{task.name}-bin")
-        dictionary = data / "input0" / "dict.txt"
-        check_dictionary(pretrained, dictionary, "prepare GLUE with the dict.txt of its pre-training")
         if args.init_from:
             check_mnli(read_checkpoint(args.init_from), pretrained)
-
-        flags = Flags.of(
-            f"--classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)}"
-        )
-        if pretrained.repeat > 1:
-            flags.set("--repeat-times", pretrained.repeat)
-        if task.regression:
-            flags.set("--regression-target")
         splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
         valid, tests = ([s for s in splits if s.startswith(part)] for part in ("valid", "test"))
         if args.test and not tests:
             raise UserError(f"--test: {data} has no test set")
-        flags |= Flags.of(f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS}")
-        flags |= Flags.of(f"--valid-subset {','.join(valid)}") | pretrained.flags | positions(pretrained)
-        point = points_of(task.name, args.recipe)[0].flags
-
+        flags = Flags.of(
+            f"--classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)} "
+            f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS} "
+            f"--valid-subset {','.join(valid)} {'--regression-target' * task.regression}"
+        )
+        flags |= repetition(pretrained) | pretrained.flags | positions(pretrained)
+        flags |= Flags.read(RECIPES / "recipe.flags") | points_of(task.name, args.recipe)[0].flags | args.user
         training = Training(
             args,
             str(data),
-            flags | Flags.read(RECIPES / "recipe.flags") | point | args.user,
-            dictionary=dictionary,
+            flags,
             evaluation=["--split", *valid, *(tests if args.test else ())],
             keep_best=not args.drop_checkpoints,
             settings={"test": args.test},
             metrics=("score", "accuracy", "loss", "nll_loss"),
-            inputs={"data": sorted(path for path in data.rglob("*") if path.is_file())},
+            inputs={"init_from": files_of(args.init_from)} if args.init_from else {},
         )
-        training.inputs |= {"init_from": files_of(args.init_from)} if args.init_from else {}
         return training, len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None))
 
     def write(self, args: argparse.Namespace, task: GlueTask, outputs: Predictions, model: str) -> str:
@@ -128,9 +127,6 @@ class Glue(Benchmark):
     def dictionaries(self, settings: argparse.Namespace) -> list[Path]:
         return [folder / "input0" / "dict.txt" for folder in self.parts(settings).values()]
 
-    def points(self, task: str, settings: argparse.Namespace):
-        return points_of(task, settings.grid, settings.point)
-
     def options(self, settings: argparse.Namespace, model: str, task: str) -> list[str]:
         start = settings.init_from.get(model) if task in FROM_MNLI else None
         return ["--drop-checkpoints", *(["--init-from", start] if start else [])]
@@ -143,7 +139,7 @@ class Glue(Benchmark):
         whole = all(rows[split] == task.official[split] for split in ("train", *task.valid_splits))
         from_mnli = bool(content["manifest"]["inputs"].get("init_from"))
         marks = ("" if whole else "†") + ("‡" if from_mnli else "")
-        scores = {column: metrics[split].get(task.metric) for split, column in task.columns.items()}
+        scores = {task.title(split): metrics[split].get(task.metric) for split in task.valid_splits}
         # a score is missing if --metrics left it out
         scores = {column: 100 * score for column, score in scores.items() if score is not None}
         return {"table": self.table, "marks": marks, **tried_point(content), **scores}
@@ -184,7 +180,7 @@ def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
         predicted = predicted.clip(*SCORES).map("{:.3f}".format)
     lines = [f"{index}\t{value}" for index, value in zip(table["index"], predicted, strict=True)]
     (output / "submission").mkdir(exist_ok=True)
-    file = TASKS[name].submissions.get(split, name) if name in TASKS else name
+    file = TASKS[name].title(split) if name in TASKS else name
     write_lines(output / "submission" / f"{file}.tsv", ["index\tprediction", *lines])
 
 

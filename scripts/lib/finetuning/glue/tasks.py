@@ -16,8 +16,6 @@ MNLI_SPLITS = {
     "test": "test_matched",
     "test1": "test_mismatched",
 }
-MNLI_HALVES = {"valid": "MNLI-m", "valid1": "MNLI-mm"}  # columns of tables
-MNLI_SUBMISSION = {"test": "MNLI-m", "test1": "MNLI-mm"}  # names of files
 # the hub's name of the labels, and those of the classes where they are others or in another order
 HUB_LABEL = "label"
 HUB_CLASSES = {
@@ -55,15 +53,10 @@ class Task:
     def metric(self) -> str:
         return self.metrics[0]
 
-    @property
-    def columns(self) -> dict[str, str]:
-        """Returns the development sets -> their columns in tables."""
-        return MNLI_HALVES if self.name == "MNLI" else {"valid": self.name}
-
-    @property
-    def submissions(self) -> dict[str, str]:
-        """Returns the test sets -> names of files for gluebenchmark.com, if they are not the task's."""
-        return MNLI_SUBMISSION if self.name == "MNLI" else {}
+    def title(self, split: str) -> str:
+        """Returns the column of a development set in tables, the name of a test set's file for
+        gluebenchmark.com."""
+        return self.name + ("-mm" if split.endswith("1") else "-m") * (self.name == "MNLI")
 
     @property
     def regression(self) -> bool:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fairseq.data import data_utils
 from lib.command_line import Flags, UserError, named_path
-from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions
+from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, repetition
 from lib.finetuning.moleculenet.results import SPLITS, write_results
 from lib.finetuning.moleculenet.source import KNOWN
-from lib.run.checkpoints import Pretrained, check_dictionary
+from lib.run.checkpoints import Pretrained
 from lib.run.launch import BEST, LESS_IS_BETTER, MAXIMIZE, Training
 
 from fs_plugins.files import naming_errors
@@ -22,14 +22,12 @@ ROWS, TOKENS = 10_000, 48  # rows of a set, tokens of a molecule, about
 
 
 class MoleculeNet(Benchmark):
-    name, title, task = (
-        "moleculenet",
-        "one set of MoleculeNet, or molecules of your own",
-        MoleculePropertyTask,
-    )
+    name, task = "moleculenet", MoleculePropertyTask
+    title = "one set of MoleculeNet, or molecules of your own"
     argument = "dataset", "such as bbbp, or your own"
     needs = "moleculenet=SET=FOLDER,..., made by prepare_moleculenet.py"
     table, sets_table, point = "table1", "table9", "table8"
+    epoch = ROWS * TOKENS
     untrained, baselines = ("untrained",), {"forest": "baseline_moleculenet.py"}
     titles = {name: known.title for name, known in KNOWN.items()}
     tables = {
@@ -47,34 +45,28 @@ class MoleculeNet(Benchmark):
 
     def resolve(self, args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
         args.task, data = args.dataset, Path(args.data).resolve()
-        recipe, own = self.recipe(args.task), [path.stem for path in (RECIPES / self.point).glob("*.flags")]
         about = read_folder(data)
         with naming_errors(data / MOLECULES_FILE):
-            info = PropertyInfo.from_dict(about)
-            if not {"train", "valid"} <= {*about["sizes"]}:
+            info, sizes = PropertyInfo.from_dict(about), about["sizes"]
+            if not {"train", "valid"} <= {*sizes}:
                 raise UserError(
                     f"{data} is a test set alone: give it to evaluate.py, and here what to train on"
                 )
-            rows = int(about["sizes"]["train"]["molecules"])
-        hint = "prepare the data with the dict.txt of its pre-training"
-        check_dictionary(pretrained, data / "dict.txt", hint)
-        if pretrained.repeat > 1:
-            recipe.set("--repeat-times", pretrained.repeat)
+            rows = int(sizes["train"]["molecules"])
         metrics = (*metrics_of(info.kind, len(info.names)), "loss")
-        best = f"{BEST} {metrics[0]}" + ("" if metrics[0] in LESS_IS_BETTER else f" {MAXIMIZE}")
+        best = Flags.of(f"{BEST} {metrics[0]} {MAXIMIZE if metrics[0] not in LESS_IS_BETTER else ''}")
         training = Training(
             args,
             str(data),
-            pretrained.flags | recipe | Flags.of(best) | args.user,
-            dictionary=data / "dict.txt",
+            pretrained.flags | self.recipe(args.task) | repetition(pretrained) | best | args.user,
             settings={"scratch": args.scratch},
             metrics=metrics,
-            inputs={"data": sorted(path for path in data.iterdir() if path.is_file())},
-            evaluation=["--split", *(split for split in SPLITS if split in about["sizes"])],
+            evaluation=["--split", *(split for split in SPLITS if split in sizes)],
         )
+        own = sorted(path.stem for path in (RECIPES / self.point).glob("*.flags"))
         if args.task not in own:
-            known = ", ".join(sorted(own))
-            training.note = f"default hyper-parameters, as '{args.task}' is not a set of table 8 ({known})"
+            known = f"is not a set of table 8 ({', '.join(own)})"
+            training.note = f"default hyper-parameters, as '{args.task}' {known}"
         return training, rows
 
     def write(
@@ -99,17 +91,14 @@ class MoleculeNet(Benchmark):
     def options(self, settings: argparse.Namespace, model: str, task: str) -> list[str]:
         return ["--scratch"] if model in self.untrained else []
 
-    def tokens(self, task: str) -> int:
-        return ROWS * TOKENS
-
     def columns(self, content: dict) -> dict:
-        task, test = content["task"], content["metrics"].get("test", {})
+        task, test, remarks = content["task"], content["metrics"].get("test", {}), []
         regression = content["kind"] == "regression"
         table = {"classification": self.table, "regression": "regressions"}.get(content["kind"], "multiclass")
-        random = content.get("split", {}).get("kind") == "random"
-        remark = "a random split; the paper's are by scaffold" if random and task in KNOWN else ""
-        if test.get("r2") is not None and test["r2"] <= 0:
-            remark = f"no better than the mean of the test labels (R^2 {test['r2']:.2f})"
+        if task in KNOWN and content.get("split", {}).get("kind") == "random":
+            remarks.append("a random split; the paper's are by scaffold")
+        if (r2 := test.get("r2")) is not None and r2 <= 0:
+            remarks.append(f"no better than the mean of the test labels (R^2 {r2:.2f})")
         score, digits = test.get(content["metric"]), {"digits": None} if regression else {}
-        row = {"table": table, "test": test.get("rows_sha256"), "remark": remark, **digits}
+        row = {"table": table, "test": test.get("rows_sha256"), "remark": "; ".join(remarks), **digits}
         return row | {self.titles.get(task, task): score if regression or score is None else 100 * score}

@@ -7,8 +7,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError
 from lib.files import write_result
 from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, positions, tried_point
-from lib.finetuning.grids import points_of
-from lib.run.checkpoints import Pretrained, check_dictionary
+from lib.run.checkpoints import Pretrained
 from lib.run.launch import Training
 
 from fs_plugins.files import write_json
@@ -23,17 +22,15 @@ ROWS, TOKENS, QUESTIONS = 130_319, 384, 11_873  # training set, a window, develo
 
 class Squad(Benchmark):
     name, title, task = "squad", "SQuAD 2.0", Squad2Task
-    several_gpus = True
+    several_gpus = has_grid = True
+    epoch = ROWS * TOKENS
     needs = "squad=FOLDER"
     table, seeds = "table3", (1, 2, 3, 4, 5)
     not_averaged = ("EM", "F1")
 
     def resolve(self, args: argparse.Namespace, pretrained: Pretrained) -> tuple[Training, int]:
-        args.task, data = NAME, Path(args.data).resolve()
+        args.task, data, recipe = NAME, Path(args.data).resolve(), self.recipe(NAME)
         files = [data / name for name in ("dict.txt", "train.npz", "valid.npz")]
-        hint = "prepare the data with scripts/prepare_squad.py --dictionary, the dict.txt of its pre-training"
-        check_dictionary(pretrained, files[0], hint)
-        recipe = self.recipe(NAME)
         flags = recipe | args.user
         if "--window-tokens" not in args.user and (sample := pretrained.task.get("tokens_per_sample")):
             flags.set("--window-tokens", min(recipe.whole("--window-tokens"), sample))
@@ -43,15 +40,14 @@ class Squad(Benchmark):
         for name, most in (("--max-question-tokens", window // 2), ("--max-answer-tokens", window // 4)):
             if name not in args.user:
                 flags.set(name, max(1, min(recipe.whole(name), most)))
-        flags = pretrained.flags | positions(pretrained, window) | flags
         windows = make_windows(load_split(str(data), "train"), WindowSizes(*map(flags.whole, WINDOW)))
         if not (trained_on := int((windows.labels[:, 0] != NO_LABEL).sum())):
             raise UserError(
                 f"no question of {files[1]} can be learned: the answers are not in their contexts"
             )
-        metrics = (*LOGGED.values(), "span_accuracy", "loss")
-        about = {"dictionary": files[0], "metrics": metrics, "inputs": {"data": files}, "evaluation": []}
-        return Training(args, str(data), flags, **about), trained_on
+        flags = pretrained.flags | positions(pretrained, window) | flags
+        about = {"metrics": (*LOGGED.values(), "span_accuracy", "loss"), "inputs": {"data": files}}
+        return Training(args, str(data), flags, evaluation=[], **about), trained_on
 
     def recipe(self, task: str) -> Flags:
         return Flags.read(RECIPES / f"{NAME}.flags")
@@ -77,12 +73,6 @@ class Squad(Benchmark):
 
     def data(self, settings: argparse.Namespace) -> dict[str, str]:
         return {NAME: settings.squad} if settings.squad else {}
-
-    def points(self, task: str, settings: argparse.Namespace):
-        return points_of(task, settings.grid, settings.point)
-
-    def tokens(self, task: str) -> int:
-        return ROWS * TOKENS
 
     def columns(self, content: dict) -> dict:
         scores = content["metrics"]["valid"]
