@@ -129,15 +129,15 @@ class LabelFormat:
             raise UserError(
                 f"{path} has {counted(len(faults), 'row')} with cells that are neither "
                 f"{'positive and ' * self.log}{WANTED[self.kind]} nor empty: choose the labels' columns "
-                "(--label-columns), --kind regression for numbers, --decimal , for decimal commas; name those "
-                f"that stand for a missing label (--missing {named}); or leave such cells out with "
+                "(--label-columns), --kind regression for numbers, --decimal , for decimal commas; name "
+                f"cells that stand for a missing label (--missing {named}); or leave such cells out with "
                 f"--skip-broken{''.join(lines[:LISTED])}"
             )
         remarks = []
         if limits := sum(any(map(LIMIT.match, cells)) for cells in broken):
             remarks.append(
-                f"{counted(limits, 'row')} had a limit, such as '>10', instead of a label: without them an end "
-                "of the range is missing, and errors look smaller than they are; consider limits themselves"
+                f"{counted(limits, 'row')} had a limit, such as '>10', instead of a label: without them an "
+                "end of the range is missing, and errors look smaller than they are; consider the limits"
             )
         if partly := sum(bool(row.remarks) for row in molecules):
             remarks.append(f"{counted(partly, 'row')} lost cells that are not labels: see report.tsv")
