@@ -16,13 +16,11 @@ from omegaconf import DictConfig
 
 from fs_plugins import criterions
 from fs_plugins.checkpoint_settings import is_pretraining, read_settings
-from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec, smiles_form
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file
 from fs_plugins.files import naming_errors
 from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs, PropertyInfo
 from fs_plugins.finetuning.scored import ScoredTask
-from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 logger = logging.getLogger(__name__)
@@ -81,7 +79,7 @@ class Checkpoint:
     @property
     def k(self) -> int | None:
         """Returns the number of states of each masked token; None for a model without states."""
-        return self.model.encoder.k if isinstance(self.model, ExLMModel) else None
+        return self.model.encoder.settings.num_states
 
     @property
     def alignment(self) -> str:
@@ -108,14 +106,20 @@ class Checkpoint:
         return PropertyInfo.from_dict(held) if held else None
 
     @property
+    def fine_tuning(self) -> type[ScoredTask] | None:
+        """Returns the task that trained a head, of fairseq's own what ours have in common; None for a
+        pre-training."""
+        task = TASK_REGISTRY[self.task]
+        return None if is_pretraining(self.task) else task if issubclass(task, ScoredTask) else ScoredTask
+
+    @property
     def head(self) -> Head | None:
         """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
         none, or several of which the checkpoint does not say which."""
-        if is_pretraining(self.task):
+        if self.fine_tuning is None:
             return None
-        architecture = getattr(TASK_REGISTRY[self.task], "architecture", ScoredTask.architecture)
-        of_sequences = architecture == ScoredTask.architecture
-        heads = self.model.classification_heads if of_sequences else self.model.token_heads
+        model, architecture = self.model, self.fine_tuning.architecture
+        heads = model.token_heads if architecture != ScoredTask.architecture else model.classification_heads
         named = getattr(self.cfg.criterion, "classification_head_name", None)
         chosen = [named] if named in heads else list(heads)
         if len(chosen) != 1:
@@ -149,10 +153,9 @@ class Checkpoint:
     def longest(self) -> int | None:
         """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning read; None for
         a pre-training."""
-        if is_pretraining(self.task):
+        if self.fine_tuning is None:
             return None
-        flag = getattr(TASK_REGISTRY[self.task], "length", "max_positions")
-        most, copies = self.model.max_positions(), self.copies
+        flag, most, copies = self.fine_tuning.length, self.model.max_positions(), self.copies
         limit = getattr(self.cfg.task, flag, None) or most
         # positions count the copies of a Repeated MLM, tokens of a molecule do not
         return min(most // copies, limit // copies if flag == "max_positions" else limit)
@@ -172,11 +175,9 @@ class Checkpoint:
         return self.smiles or next(filter(None, map(smiles_form, folders)), None)
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """Returns the codec of its corpus: of ``bpe``, else as its folder says, else SMILES if its dictionary
-        is one of them, else what ``make_codec`` finds."""
-        if self.properties or (not (bpe or self.written) and is_smiles(self.dictionary.symbols)):
-            return Smiles()
-        return make_codec(bpe or self.written, self.data, self.dictionary)
+        """Returns the codec of its corpus: of ``bpe``, else as its folder says, else what ``make_codec``
+        finds."""
+        return Smiles() if self.properties else make_codec(bpe or self.written, self.data, self.dictionary)
 
 
 def load_checkpoint(

@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.data.smiles_tokens import is_smiles, tokenize
 from fs_plugins.data.vocabulary import MASK, SPECIAL
 from fs_plugins.files import naming_errors
 
@@ -152,8 +152,8 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
 
     Args:
         source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
-            these; None to take "smiles" if scripts/prepare_smiles.py made the folder of the dictionary, or to
-            look for these files there and in the folder above it, and else to take "none".
+            these; None to take "smiles" if the dictionary is one of them, or to look for these files in its
+            folder and in the one above it, and else to take "none".
         data: folder of the ``dictionary``.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source or [])
@@ -161,7 +161,7 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
         return Blanks() if paths == ["none"] else Smiles()
     if paths:
         return read_bpe(*paths)
-    if smiles_form(data) is not None:
+    if is_smiles(dictionary.symbols):
         return Smiles()
     for folder in (data, data.resolve().parent):
         if files := _files_in(folder):

@@ -54,7 +54,6 @@ def export(
     if onnx:  # fails before the work if its optional packages are missing
         from fs_plugins.huggingface.onnx import write_onnx
     folder = Path(folder).absolute()
-    files.check_absent(folder)
     loaded = open_checkpoint(checkpoint, data, "cpu")
     codec = loaded.codec(bpe)
     tensors = dict(loaded.model.named_parameters())

@@ -30,7 +30,7 @@ IS_FIRST = {"first": True, "mean": False}  # pooling -> whether it takes the fir
 def model_config(checkpoint: Checkpoint) -> dict:
     """Returns the content of config.json."""
     head, task, info = checkpoint.head, checkpoint.cfg.task, checkpoint.properties
-    samples = getattr(TASK_REGISTRY[checkpoint.task], "samples", SAMPLES)
+    samples = SAMPLES if checkpoint.fine_tuning is None else checkpoint.fine_tuning.samples
     recorded = {
         "arch": checkpoint.arch,
         "task": checkpoint.task,

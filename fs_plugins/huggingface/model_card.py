@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import Codec, Smiles
-from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.huggingface.exported_config import longest_text
 
 PIPELINES = {"ForMaskedLM": "fill-mask", "ForSequenceClassification": "text-classification"}
@@ -62,7 +61,7 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, tensors: dict, **a
         smiles=smiles and (config["fairseq"]["smiles"] or "unknown"),
         text="CCO" if smiles else "This is good news.",
         masked="CC<mask>O" if smiles else "This is <mask> news.",
-        training=_training(checkpoint),
+        training=_training(checkpoint, config["fairseq"]["symbols"]),
     )
     return text.strip() + "\n"
 
@@ -78,8 +77,8 @@ def quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("`", r"\u0060").replace("<", r"\u003c")
 
 
-def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    """Returns rows of a table: what, value."""
+def _training(checkpoint: Checkpoint, symbols: str) -> list[tuple[str, str]]:
+    """Returns rows of a table: what, value; ``symbols`` is the identity of the dictionary."""
     # Stays unresolved: OmegaConf would put variables of the environment in place of interpolations.
     cfg = OmegaConf.to_container(checkpoint.cfg, resolve=False)
     rows = [
@@ -94,8 +93,7 @@ def _training(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         for flag in names.split():
             if (value := cfg.get(group, {}).get(flag)) not in (None, "", 0):
                 rows.append((flag.replace("_", " "), str(value).strip("[]")))  # some are lists of one
-    vocabulary = Vocabulary.of(checkpoint.dictionary.symbols, checkpoint.path)
-    rows.append(("dictionary", f"SHA-256 {vocabulary.identity} of its symbols"))
+    rows.append(("dictionary", f"SHA-256 {symbols} of its symbols"))
     files = [checkpoint.path] if checkpoint.path.is_file() else sorted(checkpoint.path.glob("*.safetensors"))
     rows += [("checkpoint", f"SHA-256 {_hash(path)}") for path in files]
     made_with = (f"{name} {metadata.version(name)}" for name in ("exlm", "fairseq-fixed", "torch"))

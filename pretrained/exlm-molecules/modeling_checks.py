@@ -5,15 +5,16 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers.modeling_outputs import ModelOutput
+from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.import_utils import is_torchdynamo_exporting
 
 IGNORED = -100  # the label of what is not to be predicted
 
 
 @dataclass
-class ExLMMaskedLMOutput(ModelOutput):
-    """Outputs of a masked language model.
+class ExLMMaskedLMOutput(MaskedLMOutput):
+    """Outputs of a masked language model, besides ``hidden_states`` and ``attentions``; see
+    :class:`ExLMModel`.
 
     Attributes:
         loss: with labels; see :class:`ExLMForMaskedLM`.
@@ -22,15 +23,10 @@ class ExLMMaskedLMOutput(ModelOutput):
             which were not trained.
         links: [B, L, L] log-probabilities of the transitions, -1e30 where there is none.
         node_logits: [B, L, V] scores of the vocabulary at each node.
-        hidden_states, attentions: see :class:`ExLMModel`.
     """
 
-    loss: Tensor | None = None
-    logits: Tensor | None = None
     links: Tensor | None = None
     node_logits: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
 
 
 def wide(x):
@@ -51,8 +47,7 @@ def label_loss(logits, labels, config):
     logits = wide(logits)
     if config.problem_type is None:
         classes = "single" if labels.dtype in (torch.int64, torch.int32) else "multi"
-        problem = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
-        config.problem_type = problem
+        config.problem_type = "regression" if config.num_labels == 1 else f"{classes}_label_classification"
     if config.problem_type == "single_label_classification":
         return cross_entropy(logits, labels.view(-1))
     if labels.dim() > 1 and labels.shape != logits.shape:

@@ -9,6 +9,7 @@ from tokenizers import AddedToken, Tokenizer, normalizers
 
 from fs_plugins.data import text_codecs
 from fs_plugins.data.text_codecs import Blanks, ByteBpe, Smiles, make_codec, smiles_form
+from fs_plugins.data.vocabulary import read_dictionary
 from tests.support import builders
 
 LINES = ["This is great, and I'm very happy to see this.", "I see that this is very good news."] * 3
@@ -76,7 +77,7 @@ def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_pa
         ("smiles", text, Smiles),
         ("none", smiles, Blanks),
     ):
-        codec = make_codec(source, folder, symbols)
+        codec = make_codec(source, folder, read_dictionary(smiles) if folder is smiles else symbols)
         found = [path.name for path in codec.files] if isinstance(codec, ByteBpe) else type(codec)
         assert found == expected
     assert (smiles_form(smiles), smiles_form(text), smiles_form(tmp_path)) == ("as-given", None, None)
