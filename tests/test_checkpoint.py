@@ -1,4 +1,4 @@
-"""Loading checkpoints: dictionary and device."""
+"""Loading checkpoints: what they were trained for, and their dictionary."""
 
 import os
 import shutil
@@ -76,12 +76,3 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     load_checkpoint(path, corpus, "cpu")
     with pytest.raises(ValueError, match="other/dict.txt"):
         load_checkpoint(path, other, "cpu")
-
-
-def test_devices(pretrained):
-    """A GPU is taken if there is one."""
-    expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert next(load_checkpoint(pretrained).model.parameters()).device.type == expected
-    for device in ("cuda:99", "foo"):
-        with pytest.raises(ValueError, match=f"^device {device}: "):
-            load_checkpoint(pretrained, device=device)

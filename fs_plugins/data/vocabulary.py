@@ -88,14 +88,13 @@ class Vocabulary:
 def dictionary_file(path: Path) -> Path:
     """Returns the file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it
     or beside it (of GLUE in its input0); of an ExLM for transformers its tokenizer.json."""
-    folder = path if path.is_dir() else path.parent
-    if path.is_dir() or path.suffix == ".pt":
-        if (folder / INPUT / DICT_FILE).is_file() and not (folder / DICT_FILE).is_file():
-            folder = folder / INPUT
-        config, listed = folder / "config.json", (folder / DICT_FILE).is_file()
-        exported = config.is_file() and (not listed or '"exlm"' in config.read_text("utf-8", "replace"))
-        return folder / (TOKENIZER if exported else DICT_FILE)
-    return path
+    if not path.is_dir():
+        return dictionary_file(path.parent) if path.suffix == ".pt" else path
+    listed = [file for file in (path / DICT_FILE, path / INPUT / DICT_FILE) if file.is_file()]
+    config = path / "config.json"
+    if config.is_file() and (not listed or '"exlm"' in config.read_text("utf-8", "replace")):
+        return path / TOKENIZER
+    return listed[0] if listed else path / DICT_FILE
 
 
 def read_dictionary(path: Path) -> Dictionary:

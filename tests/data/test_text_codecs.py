@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import train_bpe
-from tokenizers import AddedToken, Tokenizer, normalizers
 
 from fs_plugins.data import text_codecs
 from fs_plugins.data.text_codecs import Blanks, ByteBpe, Smiles, make_codec, smiles_form
@@ -40,14 +39,6 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
     assert [*map(whole.word, ("Ġthis", "g", ",", "Ġ"))] == ["this", "##g", ",", "␣"]
     for line in LINES:
         assert whole.decode(whole.encode(line, True)).strip() == line
-
-
-def test_an_added_token_of_a_lowercasing_bpe(tokenizer_json, tmp_path):
-    tokenizer = Tokenizer.from_file(str(tokenizer_json))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.add_tokens([AddedToken("[NEW]", normalized=True)])
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert "[NEW]" in ByteBpe(tmp_path / "tokenizer.json").encode("A [NEW] a", True)
 
 
 def test_texts_that_cannot_be_filled():

@@ -2,7 +2,6 @@
 
 import json
 
-import molecules as molecules_script
 import numpy as np
 import pytest
 import torch
@@ -13,7 +12,6 @@ from fs_plugins.huggingface.restore import restore, save
 from fs_plugins.inference import load as load_model
 from tests.huggingface.test_export import GLUE, molecule_checkpoint
 from tests.support import builders
-from tests.support.molecules import read_csv
 
 SMILES = ["CCO", "CC(N)=O", "C", "OC", "CCCCN", "NCC(=O)O"]
 NAMED = {"id2label": {0: "low", 1: "middle", 2: "high"}}
@@ -72,13 +70,6 @@ def test_a_head_of_transformers(head, kind, folders, save_checkpoint, transforme
     back = load_model(save(restore(folder), tmp_path / "back" / "back.pt"))
     found = [row for row, _ in back.predict(texts)]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    if kind == "molecules":
-        (tmp_path / "a.txt").write_text("\n".join(texts) + "\n")
-        words = ["predict", folder, tmp_path / "a.txt", "--device", "cpu"]
-        assert molecules_script.main([*map(str, words)]) == 0
-        rows = read_csv(tmp_path / "a.predictions.csv")
-        written = [[float(row[name]) for name in names] for row in rows]
-        np.testing.assert_allclose(written, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_head_without_a_loss_is_read_as_the_first_one_would_record():
