@@ -140,7 +140,7 @@ class Checkpoint:
             return outputs
         if getattr(self.cfg.criterion, "regression_target", False):
             return Outputs(REGRESSION, ("score",))
-        for path in (folder / "label" / DICT_FILE for folder in self.data_folders):
+        for path in (folder / "label" / DICT_FILE for folder in data_folders(self.path, self.cfg)):
             if path.is_file():
                 symbols = Dictionary.load(str(path)).symbols[4:]
                 names = tuple(symbol for symbol in symbols if not symbol.startswith("madeupword"))
@@ -161,17 +161,12 @@ class Checkpoint:
         return min(most // copies, limit // copies if flag == "max_positions" else limit)
 
     @property
-    def data_folders(self) -> list[Path]:
-        """Returns where the data of the training may be."""
-        return stored_folders(self.path, getattr(self.cfg.task, "data", None))
-
-    @property
     def smiles_form(self) -> str | None:
         """Returns how the molecules of the training were written, "canonical" or "as-given"; None if
         unknown."""
         if self.properties is not None:
             return "canonical" if self.properties.canonical else "as-given"
-        folders = [*self.data_folders, *([self.data] if self.data else [])]
+        folders = [*data_folders(self.path, self.cfg), *([self.data] if self.data else [])]
         return self.smiles or next(filter(None, map(smiles_form, folders)), None)
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
@@ -283,7 +278,7 @@ def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Pa
     kept = path if path.is_dir() else path.parent / DICT_FILE  # as the trainings of scripts/ keep theirs
     if holds_its_own and data is None:
         return Vocabulary.of(held, path) if held else Vocabulary.read(kept), None, True
-    folder = find_dictionary(path, getattr(cfg.task, "data", None), data)
+    folder = find_dictionary(path, cfg, data)
     vocabulary, own = Vocabulary.read(folder), Vocabulary.of(held, path) if held else None
     if own is None and dictionary_file(kept).is_file():
         own = Vocabulary.read(kept)
@@ -292,10 +287,10 @@ def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Pa
     return vocabulary, folder, own is not None and own.symbols == vocabulary.symbols
 
 
-def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLike | None) -> Path:
-    """Returns the folder of the dictionary: the one given, or one of :func:`stored_folders`, or the
+def find_dictionary(checkpoint: Path, cfg: DictConfig, given: str | os.PathLike | None = None) -> Path:
+    """Returns the folder of the dictionary: the one given, or one of :func:`data_folders`, or the
     checkpoint's. Raises FileNotFoundError if none has a dictionary."""
-    tried = [Path(given)] if given is not None else [*stored_folders(checkpoint, stored), checkpoint.parent]
+    tried = [Path(given)] if given is not None else [*data_folders(checkpoint, cfg), checkpoint.parent]
     for folder in tried:
         if dictionary_file(folder).is_file():
             return folder if folder.is_dir() else folder.parent
@@ -306,9 +301,10 @@ def find_dictionary(checkpoint: Path, stored: str | None, given: str | os.PathLi
     )
 
 
-def stored_folders(checkpoint: Path, stored: str | None) -> list[Path]:
-    """Returns where a folder may be that a checkpoint has stored: a relative path may start here or at each
+def data_folders(checkpoint: Path, cfg: DictConfig) -> list[Path]:
+    """Returns where the data of a checkpoint's training may be: a relative path may start here or at each
     folder above the checkpoint."""
+    stored = getattr(cfg.task, "data", None)
     first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
     if first.is_absolute() or not stored:
         return [first]

@@ -55,7 +55,7 @@ def read_checkpoint(path: Path) -> Pretrained:
     try:
         dictionary = path if restore.is_folder(path) else path.parent / DICT_FILE
         if not dictionary.exists():
-            dictionary = checkpoint.find_dictionary(path, getattr(cfg.task, "data", None), None) / DICT_FILE
+            dictionary = checkpoint.find_dictionary(path, cfg) / DICT_FILE
         dictionary = dictionary if len(Vocabulary.read(dictionary).symbols) == entries else None
     except (FileNotFoundError, ValueError):
         dictionary = None
