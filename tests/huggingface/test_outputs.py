@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.checkpoint import Checkpoint, load_checkpoint
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from tests.support import builders
-from tests.support.builders import CTC, KINDS, WORDS
+from tests.support.builders import KINDS, WORDS
 
 SYMBOLS = builders.dictionary(WORDS)
 SENTENCES = [  # the last but one without </s>, the last one without masks
@@ -30,39 +30,33 @@ def kind(request) -> str:
 
 
 @pytest.fixture
-def model(kind, checkpoints):
-    return load_checkpoint(checkpoints[kind], device="cpu").model
-
-
-@pytest.fixture
-def times(kind) -> int:
-    """How often each token stands in what fairseq's model is given."""
-    return KINDS[kind][2].get("repeat_times", 1)
+def loaded(kind, checkpoints) -> Checkpoint:
+    return load_checkpoint(checkpoints[kind], device="cpu")
 
 
 @torch.no_grad()
-def test_features(kind, folders, load, model, times):
+def test_features(kind, folders, load, loaded):
     outputs = load("AutoModel", folders[kind])(**INPUTS, output_hidden_states=True)
     features = outputs.last_hidden_state
     assert features.shape == (*TOKENS.shape, 32)
-    expected = model.features(TOKENS.repeat_interleave(times, dim=1))[:, ::times]
+    times = loaded.copies
+    expected = loaded.model.features(TOKENS.repeat_interleave(times, dim=1))[:, ::times]
     torch.testing.assert_close(features[IS_TOKEN], expected[IS_TOKEN], rtol=0, atol=1e-5)
     assert len(outputs.hidden_states) == 3
     assert torch.equal(outputs.hidden_states[-1], features)
 
 
 @torch.no_grad()
-def test_logits_at_masks_are_the_probes(kind, folders, load, model, times):
+def test_logits_at_masks_are_the_probes(kind, folders, load, loaded):
     """Without labels: the <mask>s alone are predicted, from the tokens as they are given."""
-    _, criterion, _ = KINDS[kind]
     masked = TOKENS.eq(SYMBOLS.index("<mask>"))
     logits = load("AutoModelForMaskedLM", folders[kind])(**INPUTS).logits[masked]
-    predictor = MaskedPredictor(model, copies=times, ctc=criterion == CTC)
+    predictor = MaskedPredictor(loaded.model, copies=loaded.copies, ctc=kind == "ctc")
     expected, log_probs = predictor.token_log_probs(TOKENS, masked), logits.log_softmax(-1)
     torch.testing.assert_close(log_probs.exp(), expected.exp(), rtol=0, atol=1e-5)
     possible = expected > -20
     torch.testing.assert_close(log_probs[possible], expected[possible], rtol=1e-4, atol=1e-4)
-    if criterion != "masked_lm":  # normalised as they are
+    if loaded.k:  # normalised as they are
         torch.testing.assert_close(logits, log_probs, rtol=0, atol=1e-4)
 
 
