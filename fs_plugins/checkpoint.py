@@ -107,8 +107,8 @@ class Checkpoint:
 
     @property
     def fine_tuning(self) -> type[ScoredTask] | None:
-        """Returns the task that trained a head, of fairseq's own what ours have in common; None for a
-        pre-training."""
+        """Returns the class of the task that trained a head (of a task of fairseq's own, the base class of
+        ours); None for a pre-training."""
         task = TASK_REGISTRY[self.task]
         return None if is_pretraining(self.task) else task if issubclass(task, ScoredTask) else ScoredTask
 
@@ -213,8 +213,8 @@ def build(
     smiles: str | None = None,
     written: str | None = None,
 ) -> Checkpoint:
-    """Returns the model of what fairseq-train saved, or of a folder for transformers that was read as if it
-    had; random numbers stay as they are.
+    """Builds the model of a checkpoint, or of a folder for transformers that was read as one. Leaves the
+    state of the random numbers as it is.
 
     Args:
         path: the file or folder.
@@ -271,8 +271,8 @@ def build(
 
 
 def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Path | None, bool]:
-    """Returns the vocabulary of ``data``, or the one that belongs to the model; the folder that it was read
-    from, if that is another one's; and whether its symbols are written as in the model's own."""
+    """Returns the vocabulary of ``data``, by default that of the training; the folder that it was read from,
+    None if the checkpoint or folder holds it itself; and whether it has the symbols that these hold."""
     held = (task_state.get(cfg.task._name) or {}).get("symbols")
     holds_its_own = held is not None or path.is_dir()
     kept = path if path.is_dir() else path.parent / DICT_FILE  # as the trainings of scripts/ keep theirs

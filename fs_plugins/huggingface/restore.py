@@ -83,15 +83,13 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
     beside = path.parent / DICT_FILE
     if dictionary_file(path.parent).is_file():
         vocabulary.check(Vocabulary.read(path.parent), f"choose another folder for {path.name}")
-    history = {"criterion_name": checkpoint.criterion, "optimizer_name": "", "lr_scheduler_state": {}}
     symbols = {"symbols": list(vocabulary.symbols)}
     data = str(checkpoint.data.absolute()) if checkpoint.data else ""
     task = {**OmegaConf.to_container(cfg.task), "data": data}
     state = {
-        "args": None,
         "cfg": {"model": cfg.model, "task": task, "criterion": OmegaConf.to_container(cfg.criterion)},
         "model": checkpoint.model.state_dict(),
-        "optimizer_history": [{**history, "num_updates": 0}],
+        "optimizer_history": [{"lr_scheduler_state": {}, "num_updates": 0}],
         "task_state": {task: {**kept, **symbols} for task, kept in checkpoint.task_state.items()},
         "outputs": checkpoint.outputs and asdict(checkpoint.outputs),
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},

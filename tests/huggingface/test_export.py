@@ -191,7 +191,7 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, 
 def test_script(checkpoints, folders, load, tmp_path):
     """Of all options; stored as float16, computed in float32."""
     (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
-    options = ["--name", "small", "--license", "mit", "--half"]
+    options = ["--name", "small", "--pooling", "first", "--license", "mit", "--half"]
     folder = tmp_path / "half"
     arguments = [str(checkpoints["lattice"]), str(folder), *options, "--notes", str(tmp_path / "notes.md")]
     assert export_huggingface.main(arguments) == 0
