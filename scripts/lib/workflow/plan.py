@@ -1,4 +1,4 @@
-"""Which result files each target of the workflow needs, and the commands that make them.
+"""The jobs that each target of the workflow needs, and the commands that do them.
 
 OUTPUT/study/NAME/lr-RATE/seed-N/{train,MEASURE}.json   pre-trainings: NAME is a run of a table of runs
 OUTPUT/study/NAME/best.json, best.flags                 the best of its learning rates
@@ -7,28 +7,67 @@ OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
 MEASURE is one of scripts/workflow/targets.toml; RATE a learning rate to try, ``best`` or ``default``; TABLE
 and TASK are of the benchmarks (lib/finetuning/); POINT is one of table 11's to try, ``best``, or the paper's
-table that has the only one.
+table that has the only one. A :class:`Run` or a :class:`Tuning` knows its folder, so no path is read back.
 """
 
+import itertools
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lib.command_line import Flags, UserError
-from lib.files import CONFIGS, read_json
+from lib.files import CONFIGS, RESULT, read_json
 from lib.finetuning.benchmark import Benchmark
 from lib.finetuning.benchmarks import BENCHMARKS, TABLES
-from lib.finetuning.grids import Point, points_of
-from lib.workflow.runs import ABOUT, PROBE_P, Run, Target
+from lib.finetuning.grids import points_of
+from lib.run.launch import LAST
+from lib.workflow.runs import ABOUT, BEST, DEFAULT, PROBE_P, STUDY, Run, Target
 
 from fs_plugins.data.vocabulary import Vocabulary
 
-STUDY, REPRODUCE = "study", "reproduce"  # all figures and tables of the paper's study; of the paper
+REPRODUCE = "reproduce"  # all figures and tables of the paper; STUDY is those of its study
 SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # seeds of fine-tuning
 MEASURES = ABOUT["measures"]
 EXAMPLE = "example/index.html"  # page of scripts/explore.py
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A fine-tuning, or a baseline in its place."""
+
+    place: Path  # folder of its model and task in OUTPUT
+    point: str  # name of its hyper-parameters
+    seed: int
+    benchmark: Benchmark
+    # its pre-training, or a checkpoint; of an untrained model those whose sizes it has; None: a baseline
+    start: Run | Path | None
+    flags: Flags  # hyper-parameters; of the best point, which is not known yet, the first's
+    options: list[str]  # further words of its command
+
+    @property
+    def folder(self) -> Path:
+        return self.place / self.point / f"seed-{self.seed}"
+
+    @property
+    def task(self) -> str:
+        return self.place.name
+
+    @property
+    def model(self) -> str:
+        return self.place.parts[1]
+
+    @property
+    def best(self) -> Path | None:
+        """Returns the flags of the best point of the task's grid, if it is to be trained with those."""
+        return self.place / "best.flags" if self.point == BEST else None
+
+    @property
+    def trained(self) -> Path | None:
+        """Returns the result of its pre-training; None if its model is given, or it has none."""
+        return self.start.folder / "train.json" if isinstance(self.start, Run) else None
 
 
 def targets_of(settings: Namespace, name: str) -> list[Target]:
@@ -39,49 +78,99 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
     return [settings.targets[name]]
 
 
-def files_of(settings: Namespace, name: str) -> list[Path]:
-    """Returns the results that a target of the workflow needs. Raises ValueError if a setting is missing,
-    ``only`` leaves none, or dictionaries differ."""
-    check_dictionaries(settings)
-    files = {}  # a set that keeps its order
-    for target in targets_of(settings, name):
-        make = study_files if target.of_the_study or not target.of_benchmarks else finetuned_files
-        files |= dict.fromkeys(make(settings, target))
-    return list(files)
+class Jobs:
+    """What a target of the workflow needs; without a name, every target that has its data. Raises
+    ValueError if a setting is missing, ``only`` leaves none, or dictionaries differ.
 
+    Attributes, in which paths are below OUTPUT:
+        runs, tunings: folder -> pre-training, fine-tuning.
+        trials: folder of best.json -> the results that choose, of the first seed: with each learning rate
+            of a run, or each point of a task's grid.
+        files: the results that the target needs; a set that keeps its order.
+    """
 
-def study_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """Yields the results of pre-trainings, and of fine-tunings if GLUE is given, else the probe's."""
-    tasks, measures = target.tasks if settings.glue else (), {*target.measures}
-    measures |= {"probe"} if target.tasks and not settings.glue else set()
-    for run in runs_of(settings, target):
-        folder = Path(settings.output, STUDY, run.folder)
-        made = {"train", *measures} - (set() if run.has_paths else {"states"})
-        yield from (folder / f"{name}.json" for name in ("train", *MEASURES) if name in made)
-        if "example" in measures:
-            yield folder / EXAMPLE
-        for task in tasks:
-            yield from (folder / f"glue/{task}/table6/seed-{n}/result.json" for n in seeds(settings, STUDY))
+    def __init__(self, settings: Namespace, name: str | None = None):
+        self.settings = settings
+        self.runs: dict[Path, Run] = {}
+        self.tunings: dict[Path, Tuning] = {}
+        self.trials: dict[Path, list[Path]] = {}
+        self.files: dict[Path, None] = {}
+        if name:
+            check_dictionaries(settings)
+        for target in targets_of(settings, name) if name else settings.targets.values():
+            with suppress(*() if name else (UserError,)):
+                tunings = self._of_table(target) if target.of_benchmarks else self._of_study(target)
+                self.tunings |= {tuning.folder: tuning for tuning in tunings}
+        self.files |= {folder / RESULT: None for folder in self.tunings}
 
+    def _seeds(self, table: str) -> list[int]:
+        return self.settings.finetune_seeds or list(SEEDS[table])
 
-def finetuned_files(settings: Namespace, target: Target) -> Iterator[Path]:
-    """Yields the results of each model on each task of a table, and, if there is a grid, the choice of its
-    best point. The table of the data sets has none: the report reads the sets themselves."""
-    shown = [one for one in BENCHMARKS.values() if target.name in (one.table, one.sets_table)]
-    tasks = {task: one for one in shown for task in one.tasks(settings)}
-    if not tasks:
-        raise UserError(f"{target.name} needs {' or '.join(one.needs for one in shown)}")
-    if target.name not in TABLES:
-        return
-    others = [name for one in shown for name in (*one.untrained, *one.baselines)]
-    for model in (*models_of(settings, target), *others):
-        for task, benchmark in tasks.items():
-            folder, numbers = Path(settings.output, target.name, model, task), seeds(settings, target.name)
-            point = benchmark.point
-            if benchmark.points(task, settings):
-                point, numbers = "best", numbers[1:]
-                yield folder / "best.json"
-            yield from (folder / point / f"seed-{n}" / "result.json" for n in numbers)
+    def _runs_of(self, target: Target) -> list[Run]:
+        """Adds the pre-trainings of a target, and those that choose a rate; returns those it reports."""
+        settings, reported = self.settings, []
+        only = {name: value for name, value in settings.only.items() if name not in settings.point}
+        rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
+        if not rows:
+            raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
+        for run in rows:
+            if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
+                data = "smiles" if run.of_molecules else "data"
+                raise UserError(f"{target.name} needs {data}=FOLDER, data for pre-training")
+            rates, (first, *others) = (run.rates or settings.rates) if settings.rates else (), settings.seeds
+            trials = [replace(run, lr=f"{lr:g}", seed=first) for lr in rates]
+            if trials:
+                joint = any("joint" in settings.targets[name].measures for name in run.targets)
+                score = "joint.json" if joint else "probe.json"
+                self.trials[run.place] = [trial.folder / score for trial in trials]
+            lr, numbers = (BEST, others) if trials else (DEFAULT, settings.seeds)
+            runs = [replace(run, lr=lr, seed=n) for n in numbers]
+            self.runs |= {one.folder: one for one in (*trials, *runs)}
+            reported += runs
+        return reported
+
+    def _of_study(self, target: Target) -> Iterator[Tuning]:
+        """Adds results of pre-trainings; yields their fine-tunings if GLUE is given, else adds the probe."""
+        glue = self.settings.glue and BENCHMARKS["glue"]
+        measures = {"train", *target.measures} | ({"probe"} if target.tasks and not glue else set())
+        for run in self._runs_of(target):
+            made = measures - (set() if run.has_paths else {"states"})
+            names = [f"{name}.json" for name in ("train", *MEASURES) if name in made]
+            names += [EXAMPLE] if "example" in measures else []
+            self.files |= {run.folder / name: None for name in names}
+            for task in target.tasks if glue else ():
+                [point] = points_of(task, "table6")
+                place, options = run.folder / "glue" / task, glue.options(self.settings, "", task)
+                for n in self._seeds(STUDY):
+                    yield Tuning(place, "table6", n, glue, run, point.flags, options)
+
+    def _of_table(self, target: Target) -> Iterator[Tuning]:
+        """Yields the fine-tunings of each model on each task of a table, and, if there is a grid, adds the
+        choice of its best point. The table of the data sets has none: the report reads the sets."""
+        settings = self.settings
+        shown = [one for one in BENCHMARKS.values() if target.name in (one.table, one.sets_table)]
+        tasks = {task: one for one in shown for task in one.tasks(settings)}
+        if not tasks:
+            raise UserError(f"{target.name} needs {' or '.join(one.needs for one in shown)}")
+        if target.name not in TABLES:
+            return
+        models: dict[str, Run | Path] = {name: Path(path) for name, path in settings.models.items()}
+        for run in self._runs_of(target) if not models else ():
+            models.setdefault(run.name, run)  # of the first seed
+        others = {name: next(iter(models.values())) for one in shown for name in one.untrained}
+        others |= {name: None for one in shown for name in one.baselines}
+        for (model, start), (task, one) in itertools.product((models | others).items(), tasks.items()):
+            place, (first, *rest) = Path(target.name, model, task), self._seeds(target.name)
+            options = [*one.options(settings, model, task), *shlex.split(settings.finetune_flags)]
+            flags = Flags({"--max-epoch": (str(settings.max_epoch),)} if settings.max_epoch else {})
+            tuning = Tuning(place, one.point, first, one, start, flags, options)
+            if not (points := one.points(task, settings)):
+                yield from (tuning, *(replace(tuning, seed=n) for n in rest))
+                continue
+            trials = [replace(tuning, point=point.key, flags=point.flags) for point in points]
+            self.trials[place] = [trial.folder / RESULT for trial in trials]
+            self.files[place / "best.json"] = None
+            yield from (*trials, *(replace(trials[0], point=BEST, seed=n) for n in rest))
 
 
 def check_dictionaries(settings: Namespace) -> None:
@@ -110,93 +199,15 @@ def missing(settings: Namespace, name: str) -> list[str]:
     return [str(path) for path in paths if not path.exists()]
 
 
-def seeds(settings: Namespace, table: str) -> tuple[int, ...]:
-    """Returns the seeds of fine-tuning, for a table of SEEDS."""
-    return tuple(settings.finetune_seeds or SEEDS[table])
-
-
-def runs_of(settings: Namespace, target: Target) -> list[Run]:
-    """Returns the pre-trainings that a figure, table or comparison reports. Raises UserError if ``only``
-    leaves none, or a size other than smoke has no data."""
-    only = {name: value for name, value in settings.only.items() if name not in settings.point}
-    rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
-    if not rows:
-        raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
-    pretrainings = []
-    for run in rows:
-        if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
-            data = "smiles" if run.of_molecules else "data"
-            raise UserError(f"{target.name} needs {data}=FOLDER, data for pre-training")
-        lr, reported = "default", settings.seeds
-        if rates_of(settings, run):
-            lr, reported = "best", settings.seeds[1:]
-        pretrainings += [replace(run, lr=lr, seed=seed) for seed in reported]
-    return pretrainings
-
-
 def data_of(settings: Namespace, run: Run) -> str | None:
     """Returns the pre-training data of a run; None: the quickstart's corpus."""
     return settings.smiles if run.of_molecules else settings.data
 
 
-def rates_of(settings: Namespace, run: Run) -> tuple[float, ...]:
-    """Returns the learning rates to try, if any are; none: the size's is used."""
-    return tuple(run.rates or settings.rates) if settings.rates else ()
-
-
-def run_named(settings: Namespace, name: str) -> Run:
-    """Returns a row of a table of runs."""
-    return next(run for target in settings.targets.values() for run in target.runs if run.name == name)
-
-
-def trials(settings: Namespace, subfolder: str) -> list[Path]:
-    """Returns the results that choose SUBFOLDER/best.json: of the first seed, with each learning rate of
-    a run or each point of a task's grid."""
-    folder, name = Path(settings.output, subfolder), Path(subfolder).name
-    if not subfolder.startswith(STUDY):
-        seed = seeds(settings, Path(subfolder).parts[0])[0]
-        return [folder / point.key / f"seed-{seed}/result.json" for point in points(settings, name)]
-    run = run_named(settings, name)
-    joint = any("joint" in settings.targets[target].measures for target in run.targets)
-    runs = [replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates_of(settings, run)]
-    return [folder.parent / trial.folder / f"{'joint' if joint else 'probe'}.json" for trial in runs]
-
-
-def benchmark_of(settings: Namespace, task: str) -> Benchmark:
-    """Returns the benchmark that has a task."""
-    return next(one for one in BENCHMARKS.values() if task in one.data(settings))
-
-
-def points(settings: Namespace, task: str, point: str = "") -> list[Point]:
-    """Returns the points of a task's grid; none if it has no grid. ``table6`` is one of another grid."""
-    if point == "table6":
-        return points_of(task, point)
-    return benchmark_of(settings, task).points(task, settings)
-
-
-def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
-    """Returns name -> checkpoint of a table of benchmarks: those given, or those of its runs' first seed."""
-    if settings.models:
-        return {name: Path(path) for name, path in settings.models.items()}
-    runs = {run.name: run for run in reversed(runs_of(settings, target))}
-    folder = Path(settings.output, STUDY)
-    return {name: folder / runs[name].folder / "checkpoint_last.pt" for name in reversed(runs)}
-
-
-def checkpoint_of(settings: Namespace, subfolder: str) -> Path:
-    """Returns the checkpoint from which the fine-tunings in SUBFOLDER/TASK start; of an untrained model the
-    one whose sizes it has."""
-    group, name, *_ = Path(subfolder).parts
-    if group == STUDY:
-        return Path(settings.output, subfolder).parent / "checkpoint_last.pt"
-    models = models_of(settings, settings.targets[group])
-    return models.get(name, next(iter(models.values())))
-
-
 def measure_command(settings: Namespace, measure: str, run: Run) -> str:
     """Returns the command of a measure but for its data and output; --mask-prob takes all that follows it."""
-    about, folder = MEASURES[measure], Path(settings.output, STUDY, run.folder)
-    checkpoints = f"{shlex.quote(str(folder))}/{about.get('checkpoints', 'checkpoint_last.pt')}"
+    about, folder = MEASURES[measure], Path(settings.output, run.folder)
+    checkpoints = f"{shlex.quote(str(folder))}/{about.get('checkpoints', LAST)}"
     all_p = " ".join(map(str, sorted({PROBE_P, run.own_p})))
     options = about["options"].format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
     return f"fs_plugins.measures {about['command']} {checkpoints} {options}"
@@ -206,8 +217,7 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
     """Returns the command of a pre-training, but for the best learning rate; its row's options come last."""
     corpus, size = ("smiles" if run.of_molecules else "text"), settings.size
     size = run.size if size == "paper" and run.size else size
-    data = data_of(settings, run) or f"{settings.output}/data-bin"
-    save = str(Path(settings.output, STUDY, run.folder))
+    data, save = data_of(settings, run) or f"{settings.output}/data-bin", f"{settings.output}/{run.folder}"
     words = ["bash", f"{scripts}/pretrain_{corpus}.sh", run.model, size, data, save]
     about = read_json(Path(data, "prepared.json")) or {}
     if corpus == "text" and about.get("kind") == "smiles":  # cuts molecules into blocks
@@ -220,43 +230,30 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
         folder = CONFIGS / "pretrain" / ("smiles" if run.of_molecules else "")
         updates = settings.updates or Flags.read(folder / f"{size}.flags").whole("--max-update")
         words += ["--updates", str(round(run.times * updates))]
-    words += ["--gpus", str(settings.gpus)] if settings.gpus else ["--cpu"]
-    words += shlex.split(settings.flags)
-    return [*words, *(["--lr", run.lr] if run.lr not in ("default", "best") else []), *run.flags]
+    words += [*device(settings.gpus), *shlex.split(settings.flags)]
+    return [*words, *(["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else []), *run.flags]
 
 
-def finetune_inputs(settings: Namespace, subfolder: str, task: str, point: str) -> dict[str, Path]:
-    """Returns what has to be finished before: the pre-training, and the choice of the best point."""
-    inputs = {"best": Path(settings.output, subfolder, task, "best.flags")} if point == "best" else {}
-    given = settings.models and not subfolder.startswith(STUDY)
-    if given or Path(subfolder).name in benchmark_of(settings, task).baselines:
-        return inputs
-    return {**inputs, "train": checkpoint_of(settings, subfolder).with_name("train.json")}
+def device(gpus: int) -> list[str]:
+    """Returns the option of a training on so many GPUs."""
+    return ["--gpus", str(gpus)] if gpus else ["--cpu"]
 
 
-def finetune_gpus(settings: Namespace, subfolder: str, task: str) -> int:
+def gpus_of(settings: Namespace, tuning: Tuning) -> int:
     """Returns the GPUs of a fine-tuning; a baseline has none."""
-    benchmark = benchmark_of(settings, task)
-    if Path(subfolder).name in benchmark.baselines:
+    if not tuning.start:
         return 0
-    return settings.gpus if benchmark.several_gpus else min(settings.gpus, 1)
+    return settings.gpus if tuning.benchmark.several_gpus else min(settings.gpus, 1)
 
 
-def finetune_command(
-    settings: Namespace, scripts: str, subfolder: str, task: str, point: str, seed: str
-) -> list:
-    """Returns the command of a fine-tuning or a baseline in SUBFOLDER/TASK/POINT/seed-SEED, but for the best
-    point's flags."""
-    name, save = Path(subfolder).name, str(Path(settings.output, subfolder, task, point, f"seed-{seed}"))
-    benchmark, gpus = benchmark_of(settings, task), finetune_gpus(settings, subfolder, task)
-    data = benchmark.data(settings)[task]
-    if name in benchmark.baselines:
-        return ["python", f"{scripts}/{benchmark.baselines[name]}", data, save, "--seed", seed]
-    words = [f"{scripts}/finetune_{benchmark.name}.sh", *([task] if benchmark.argument else [])]
-    words += [str(checkpoint_of(settings, subfolder)), data, save, *benchmark.options(settings, name, task)]
-    tried = points(settings, task, point)
-    if settings.max_epoch and not tried:
-        words += ["--max-epoch", str(settings.max_epoch)]
-    words += next((one.flags.words() for one in tried if point in ("table6", one.key)), [])
-    words += ["--seed", seed, *(["--gpus", str(gpus)] if gpus else ["--cpu"])]
-    return ["bash", *words, *([] if subfolder.startswith(STUDY) else shlex.split(settings.finetune_flags))]
+def finetune_command(settings: Namespace, scripts: str, tuning: Tuning) -> list[str]:
+    """Returns the command of a fine-tuning or a baseline, but for the best point's flags."""
+    one, save, seed = tuning.benchmark, f"{settings.output}/{tuning.folder}", ["--seed", str(tuning.seed)]
+    data = one.data(settings)[tuning.task]
+    if not tuning.start:
+        return ["python", f"{scripts}/{one.baselines[tuning.model]}", data, save, *seed]
+    words = [f"{scripts}/finetune_{one.name}.sh", *([tuning.task] if one.argument else [])]
+    start = tuning.start
+    start = Path(settings.output, start.folder, LAST) if isinstance(start, Run) else start
+    words += [str(start), data, save, *([] if tuning.best else tuning.flags.words()), *seed]
+    return ["bash", *words, *device(gpus_of(settings, tuning)), *tuning.options]

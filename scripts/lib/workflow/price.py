@@ -6,13 +6,11 @@ GLUE, its best checkpoint with the optimizer's state.
 """
 
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from lib.files import RESULT
 from lib.run import cost, pretraining
 from lib.workflow import plan
+from lib.workflow.plan import Tuning
 from lib.workflow.runs import Run
 
 from fs_plugins.huggingface.restore import open_state
@@ -24,19 +22,17 @@ WEIGHTS, WITH_OPTIMIZER = 4, 12  # bytes of a parameter
 
 def price(settings: Namespace, name: str) -> str:
     """Returns a line on a target."""
-    trained = {run: _pretraining(settings, run) for run in pretrainings(settings, name)}
+    jobs = plan.Jobs(settings, name)
+    trained = {run: _pretraining(settings, run) for run in jobs.runs.values()}
     sizes = {name: parameters_of(Path(path)) for name, path in settings.models.items()}
     sizes |= {run.name: parameters for run, (_, parameters) in trained.items()}
     untrained = next(iter(sizes.values()), BASE)  # is as the first
-    tuned = [
-        (plan.benchmark_of(settings, task), task, sizes.get(model, untrained), epochs)
-        for model, task, epochs in finetunings(settings, name)
-    ]
+    tuned = [(one, sizes.get(one.model, untrained)) for one in jobs.tunings.values() if one.start]
     flops = [sum(flops for flops, _ in trained.values())]
-    flops.append(sum(6 * parameters * epochs * one.tokens(task) for one, task, parameters, epochs in tuned))
+    flops.append(sum(_finetuning(one) * parameters for one, parameters in tuned))
     hours = [cost.hours_of(one, CARD) for one in flops]
     size = sum(WEIGHTS * parameters for _, parameters in trained.values())
-    size += sum(WITH_OPTIMIZER * parameters for one, _, parameters, _ in tuned if one.keeps_checkpoints)
+    size += sum(WITH_OPTIMIZER * parameters for one, parameters in tuned if one.benchmark.keeps_checkpoints)
     missing, gpus = plan.missing(settings, name), max(settings.gpus, 1)
     longest = cost.hours_of(max((flops for flops, _ in trained.values()), default=0), CARD) / gpus
     return (
@@ -56,34 +52,15 @@ def parameters_of(model: Path) -> int:
         return BASE
 
 
-def pretrainings(settings: Namespace, name: str) -> set[Run]:
-    """Returns the pre-trainings of a target, those that choose a learning rate too."""
-    found = set()
-    for target in plan.targets_of(settings, name):
-        if target.runs and not (target.of_benchmarks and settings.models):
-            for run in plan.runs_of(settings, target):
-                rates = plan.rates_of(settings, run)
-                found |= {run, *(replace(run, lr=f"{lr:g}", seed=settings.seeds[0]) for lr in rates)}
-    return found
-
-
-def finetunings(settings: Namespace, name: str) -> Iterator[tuple[str, str, int]]:
-    """Yields the model, the task and the epochs of each fine-tuning of a target."""
-    output, files = Path(settings.output), plan.files_of(settings, name)
-    for best in [path for path in files if path.name == "best.json"]:
-        files += plan.trials(settings, str(best.parent.relative_to(output)))
-    for path in (path.relative_to(output) for path in dict.fromkeys(files) if path.name == RESULT):
-        model, task, point = path.parts[1], *path.parts[-4:-2]
-        benchmark, tried = plan.benchmark_of(settings, task), plan.points(settings, task, point)
-        flags = [one.flags for one in tried if one.key == point] or [one.flags for one in tried]
-        flags = flags[0] if flags else benchmark.recipe(task)
-        if model not in benchmark.baselines:
-            yield model, task, settings.max_epoch or flags.whole("--max-epoch", 60)
-
-
 def _pretraining(settings: Namespace, run: Run) -> tuple[float, int]:
     """Returns the FLOPs and the parameters of a pre-training."""
     words = [*plan.pretrain_command(settings, "", run)[2:], "--print"]
     training = pretraining.resolve("smiles" if run.of_molecules else "text", words, priced=False)
     about, _, samples = cost.cost_of(training.data, training.flags)
     return about.flops * samples * training.flags.whole("--max-update"), about.parameters
+
+
+def _finetuning(one: Tuning) -> float:
+    """Returns the FLOPs of a fine-tuning for each parameter."""
+    flags = one.flags or one.benchmark.recipe(one.task)
+    return 6 * flags.whole("--max-epoch", 60) * one.benchmark.tokens(one.task)

@@ -35,6 +35,8 @@ NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-stat
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 NOT_IN_FLAGS |= {"--print", "--help"}
+# Of the folders in OUTPUT: the pre-trainings'; what was chosen among several; a learning rate of the size's
+STUDY, BEST, DEFAULT = "study", "best", "default"
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
@@ -56,14 +58,23 @@ class Run:
     flags: tuple[str, ...] = ()
     rates: tuple[float, ...] = ()
     size: str = ""  # size in a reproduction of the paper, if it is not the study's
-    # one of ``rates`` to try, ``best`` for the best of those, or ``default`` for the size's
-    lr: str = "default"
+    lr: str = DEFAULT  # one of ``rates`` to try, BEST or DEFAULT
     seed: int = 1
 
     @property
+    def place(self) -> Path:
+        """Returns the folder of all its pre-trainings, in OUTPUT."""
+        return Path(STUDY, self.name)
+
+    @property
     def folder(self) -> Path:
-        """Returns the folder of a pre-training in OUTPUT/study."""
-        return Path(self.name, f"lr-{self.lr}", f"seed-{self.seed}")
+        """Returns the folder of a pre-training, in OUTPUT."""
+        return self.place / f"lr-{self.lr}" / f"seed-{self.seed}"
+
+    @property
+    def best(self) -> Path | None:
+        """Returns the flags of the best learning rate, if it is to be trained with that."""
+        return self.place / "best.flags" if self.lr == BEST else None
 
     @property
     def own_p(self) -> float:

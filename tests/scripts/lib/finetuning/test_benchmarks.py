@@ -44,11 +44,12 @@ def test_its_results_commands_price_and_table(mine, tmp_path):
     data, model = tmp_path / "data", write_file(tmp_path / "model.pt", b"weights")
     asked = {"output": str(tmp_path / "out"), "gpus": 2, "models": f"a={model}", "finetune_seeds": "1,5"}
     with pytest.raises(ValueError, match="mine needs mine=FOLDER"):
-        plan.files_of(settings.read(asked), "mine")
+        plan.Jobs(settings.read(asked), "mine")
     found = settings.read({**asked, "mine": str(data)})
-    files = plan.files_of(found, "mine")
+    jobs = plan.Jobs(found, "mine")
+    files = [tmp_path / "out" / path for path in jobs.files]
     assert files == [tmp_path / f"out/mine/a/mine/recipe/seed-{n}/result.json" for n in (1, 5)]
-    command = plan.finetune_command(found, "s", "mine/a", "mine", "recipe", "5")
+    command = plan.finetune_command(found, "s", [*jobs.tunings.values()][1])
     assert command[:5] == ["bash", "s/finetune_mine.sh", str(model), str(data), str(files[1].parent)]
     assert command[5:] == ["--seed", "5", "--gpus", "1"]
     line = price(found, "mine")

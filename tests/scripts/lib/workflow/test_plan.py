@@ -13,11 +13,15 @@ EXLM = "exlm-k4-p0.15"
 
 def needed(settings, target) -> list[str]:
     """In the output."""
-    return names(settings, plan.files_of(settings, target))
+    return [str(path) for path in plan.Jobs(settings, target).files]
 
 
-def names(settings, paths) -> list[str]:
-    return [str(Path(path).relative_to(settings.output)) for path in paths]
+def commands(settings, target) -> dict[str, str]:
+    """Of fine-tunings, by their folders."""
+    tunings = plan.Jobs(settings, target).tunings
+    return {
+        str(folder): " ".join(plan.finetune_command(settings, "s", one)) for folder, one in tunings.items()
+    }
 
 
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
@@ -29,10 +33,12 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     folders = (f"{task}/table6/seed-{s}" for task in ("MNLI", "QNLI", "QQP", "RTE") for s in (1, 2))
     tuned = [f"{place}/glue/{folder}/result.json" for folder in folders]
     assert needed(found, "table2") == [f"{place}/train.json", *tuned]
-    command = plan.finetune_command(found, "s", f"{place}/glue", "RTE", "table6", "2")
-    assert command[:4] == ["bash", "s/finetune_glue.sh", "RTE", f"{found.output}/{place}/checkpoint_last.pt"]
-    point = "--drop-checkpoints --lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2"
-    assert " ".join(command[6:]).startswith(point)
+    command = commands(found, "table2")[f"{place}/glue/RTE/table6/seed-2"]
+    assert command.startswith(
+        f"bash s/finetune_glue.sh RTE {found.output}/{place}/checkpoint_last.pt {glue} "
+    )
+    point = "--lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2 --cpu --drop-checkpoints"
+    assert command.endswith(f"/{place}/glue/RTE/table6/seed-2 {point}")
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
@@ -41,9 +47,10 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
     measures = ("train", "probe", "curve", "joint", "states")
     folder = "study/exlm-local-p15/lr-best/seed"
     assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in measures]
-    assert len(plan.trials(settings, "study/exlm-local-p15")) == 2
-    assert len(plan.trials(settings, "study/exlm-p15")) == 3  # has rates of its own
-    assert plan.trials(settings, f"study/{EXLM}")[0].name == "probe.json"
+    trials = plan.Jobs(settings).trials
+    assert len(trials[Path("study/exlm-local-p15")]) == 2
+    assert len(trials[Path("study/exlm-p15")]) == 3  # has rates of its own
+    assert trials[Path("study", EXLM)][0].name == "probe.json"
     assert not [name for name in needed(asked(only="k=1"), "graphs") if "states" in name]  # it has no paths
     # a single seed cannot choose and be reported; rates of a row count among others alone
     for seeds in ("1", "1,2"):
@@ -56,27 +63,17 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     folders = {"data": str(data), "smiles": str(data), "glue": str(glue), "squad": str(data)}
     folders["moleculenet"] = {"bace": str(tmp_path / "bace")}
     settings = asked(**{"size": "paper", **folders, "finetune_seeds": "1,2", "gpus": 2})
-    files = needed(settings, "reproduce")
-    for place in [str(Path(name).parent) for name in files if name.endswith("best.json")]:
-        files += names(settings, plan.trials(settings, place))
-    assert len(set(files)) == len(files)
-    trained, shown = {name for name in files if name.endswith("train.json")}, []
-    for name in files:
-        if name.endswith("result.json"):
-            *place, task, point, seed, _ = Path(name).parts
-            place = "/".join(place)
-            command = plan.finetune_command(settings, "s", place, task, point, seed.removeprefix("seed-"))
-            shown.append(" ".join(command))
-            inputs = plan.finetune_inputs(settings, place, task, point)
-            trained |= {*names(settings, [inputs["train"]] if "train" in inputs else [])}
-    assert len(trained) == 30 + 3 + 2  # of the study, of table 3, of table 1
+    jobs = plan.Jobs(settings, "reproduce")
+    assert len(jobs.runs) == 30 + 3 + 2  # of the study, of table 3, of table 1
+    assert {one.trained.parent for one in jobs.tunings.values() if one.trained} <= {*jobs.runs}
+    shown = [*commands(settings, "reproduce").values()]
     text = "\n".join(shown)
     study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
     for words, count in (
         ("s/finetune_squad.sh", 3 * (32 + 1)),
         ("s/finetune_glue.sh", 3 * (304 + 8) + study),
         ("s/finetune_moleculenet.sh bace", 3 * 2),
-        ("/untrained/bace/table8/seed-2 --scratch --seed 2 --gpus 1", 1),
+        ("/untrained/bace/table8/seed-2 --seed 2 --gpus 1 --scratch", 1),
         ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 1", 3 * 4),  # of GLUE
         ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 2", 3),
         ("s/baseline_moleculenet.py", 2),
@@ -85,7 +82,7 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     start = f"{settings.output}/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
     best = f"{settings.output}/table3/exlm-text/squad2/best/seed-2"
     assert f"bash s/finetune_squad.sh {start} {data} {best} --seed 2 --gpus 2" in shown
-    assert plan.finetune_gpus(settings, "table1/forest", "bace") == 0
+    assert plan.gpus_of(settings, jobs.tunings[Path("table1/forest/bace/table8/seed-1")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -105,11 +102,11 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
 )
 def test_commands_of_pre_trainings(asked, data, given, name, words):
     settings = asked(**{"gpus": 0, **given}, data=str(data), smiles=str(data.parent))
-    run = plan.run_named(settings, name)
+    run = next(run for one in settings.targets.values() for run in one.runs if run.name == name)
     command = plan.pretrain_command(settings, "s", run)
     script = "s/pretrain_smiles.sh" if "smiles" in name else "s/pretrain_text.sh"
     assert command[:3] == ["bash", script, run.model]
-    assert command.pop(5) == f"{settings.output}/study/{run.folder}"
+    assert command.pop(5) == f"{settings.output}/{run.folder}"
     size, place, options = words.split(maxsplit=2)
     assert command[3:] == [size, str(data if place == "data" else data.parent), *options.split()]
     tried = plan.pretrain_command(settings, "s", replace(run, lr="0.002"))
@@ -138,4 +135,4 @@ def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, name
     Path("sets/molecules.json").write_text("{}")
     Path("sets/dict.txt").write_text("other 1\n")
     with pytest.raises(ValueError, match=named):
-        plan.files_of(asked(**given), target)
+        plan.Jobs(asked(**given), target)
