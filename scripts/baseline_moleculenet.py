@@ -12,7 +12,7 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
-from lib.files import RESULT, claim
+from lib.files import RESULT, claim, read_json, scores_of
 from lib.finetuning.moleculenet.results import SPLITS, LabelledSplit, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
     with locked(args.save):
         claim(args.save, settings, inputs, sys.argv if argv is None else argv, (RESULT,))
         if (args.save / RESULT).exists():
-            print(f"finished before: {args.save / RESULT}")
+            print(f"finished before: {args.save / RESULT} ({scores_of(read_json(args.save / RESULT))})")
             return
         options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
         print(write_results(args.save, args.data, "random forest", forest(splits, info, **options)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import pandas as pd
-from lib.command_line import argument_parser, script
+from lib.command_line import argument_parser, counted, script
 from lib.files import MANIFEST, RESULT
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.report.comparisons import add_comparison
@@ -61,12 +61,14 @@ def trainings(output: Path, problems: list[str]) -> list[str]:
     for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
         if not log.with_name("train.json").exists():
             updates = max((record["update"] for record in read_log(log)), default=0)
-            lines.append(f"{log.parent}: {updates:,} updates so far")
+            lines.append(f"{log.parent}: {counted(updates, 'update')} so far")
     for path in (path for name in usual for path in sorted(output.rglob(name))):
         content = read(path, problems)
         by = (ended := content.get("ended") or {}).get("by")
         if by and by != usual[path.name]:
-            lines.append(f"{path.parent}: {by} {ended['limit']} ended it after {ended['updates']:,} updates")
+            lines.append(
+                f"{path.parent}: {by} {ended['limit']} ended it after {counted(ended['updates'], 'update')}"
+            )
         elif "ended" in content and not by and content.get("checkpoint", True):
             lines.append(f"{path.parent}: its training was not finished")
     return lines

@@ -16,7 +16,8 @@ from lib.run import launch
 
 def resolve(evaluated: bool, words) -> launch.Training:
     save, lr = words
-    args = Namespace(save=Path(save), user=Flags(), print=False, gpus=0)
+    command = ["script.sh", *words]
+    args = Namespace(save=Path(save), user=Flags(), print=False, gpus=0, command=command)
     flags, evaluation = Flags.of(f"--lr {lr} --log-interval 1"), ["--device", "cpu"] if evaluated else None
     return launch.Training(args, "data", flags, evaluation, {"seed": 1})
 
@@ -25,7 +26,7 @@ def main(words) -> int:
     *template, evaluate = words[: words.index("--")]
     words = [*template, "@flags", *words[words.index("--") :]]
     with mock.patch.object(launch, "EVALUATE", shlex.split(evaluate)):
-        return script(launch.launch)("script.sh", partial(resolve, bool(evaluate)), words)
+        return script(launch.launch)(words, partial(resolve, bool(evaluate)))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def run(script: str, *words, execute=None) -> str:
     called = called[called.index("fairseq-train") :]
     said = io.StringIO()
     with mock.patch.object(launch, "run", execute or _run), contextlib.redirect_stdout(said):
-        launch.launch(f"{script}.sh", lambda words: resolve(script, *words), [*called, *map(str, words)])
+        launch.launch([*called, *map(str, words)], lambda words: resolve(script, *words))
     return said.getvalue()
 
 

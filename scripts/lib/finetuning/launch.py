@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, script
-from lib.files import RESULT
 from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
@@ -80,11 +79,10 @@ def resolve(name: str, words: list[str]) -> Training:
     settings = {"task": args.task, "point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.evaluation = [*training.evaluation, *(["--device", "cpu"] if "--cpu" in training.flags else [])]
-    training.result = args.save / RESULT
     return training
 
 
 @script
 def main() -> int:
     name = sys.argv[1]
-    return launch(f"finetune_{name}.sh", partial(resolve, name), sys.argv[2:])
+    return launch(sys.argv[2:], partial(resolve, name))

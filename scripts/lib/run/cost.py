@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from fairseq.data import data_utils
-from lib.command_line import Flags
+from lib.command_line import Flags, counted
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import Vocabulary
@@ -91,7 +91,7 @@ def cost_text(data: str, flags: Flags, card: str) -> str:
         lines.append(f"assumed           the paper's dictionary: {dictionary} does not exist")
     lines += [
         f"tokens an update  {before:,.0f}; expanded {after:,.0f} ({after / before:.2f} times)",
-        f"tokens in all     {before * updates:,.0f} in {updates:,} updates",
+        f"tokens in all     {before * updates:,.0f} in {counted(updates, 'update')}",
         f"FLOPs             {flops:.3g}",
         f"hours             {shown} on {workers} x {card} at {share:.0%} of {CARDS[card]} TFLOP/s{slower}",
         f"                  ({source})",

@@ -19,8 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, argument_parser, count
-from lib.files import MANIFEST, ROOT, claim, read_json, sha256
+from lib.command_line import Flags, UserError, argument_parser, count, counted
+from lib.files import MANIFEST, RESULT, ROOT, claim, digits, read_json, scores_of, sha256
+from lib.run.logs import read_log
 from lib.run.on_gpu import LOGGED, visible_gpus
 from lib.run.progress import Progress
 from lib.run.supervise import supervise
@@ -68,7 +69,6 @@ class Training:
     dictionary: Path | None = None
     # name -> files that are read, which may not differ either
     inputs: dict[str, list[Path]] = field(default_factory=dict)
-    result: Path | None = None  # file that an evaluation writes last, if there is one
     free: tuple[str, ...] = ()  # flags that such a training may change when it is resumed, besides FREE
     note: str = ""  # message to the user before it starts
     keep_best: bool = True  # checkpoint_best.pt stays after an evaluation, checkpoint_last.pt goes
@@ -112,7 +112,7 @@ def arguments(
     script: str, about: str, names: dict[str, str], words: list[str], add_options: Callable, refused: dict
 ) -> argparse.Namespace:
     """Returns what a script that trains was called with: its own options; ``user``, further flags for
-    fairseq-train.
+    fairseq-train; ``command``, its words.
 
     Args:
         script: its name.
@@ -135,20 +135,19 @@ def arguments(
     add_options(parser.add_argument)
     parser.add_argument("--print", action="store_true", help="show the commands; train nothing")
     args, others = parser.parse_known_args(words)
-    args.user = Flags.of(others)
+    args.user, args.command = Flags.of(others), [script, *words]
     for name in args.user.keys() & refused.keys():
         raise UserError(f"{name} {refused[name]}; see --help")
     return args
 
 
-def launch(script: str, resolve: Callable[[list[str]], Training], words: list[str]) -> int:
-    """Runs the command in ``words``, filled in with what the arguments after ``--`` resolve to, for a user
-    who called ``script``. Returns the exit status of the first command that failed, see ``supervise``, or 0.
+def launch(words: list[str], resolve: Callable[[list[str]], Training]) -> int:
+    """Runs what a shell script calls: the command in ``words``, filled in with what the user's words after
+    ``--`` resolve to. Returns the exit status of the first command that failed, see ``supervise``, or 0.
     Raises UserError if it cannot be trained, or another run is at work in the folder or has been before."""
-    template, given = words[: words.index("--")], words[words.index("--") + 1 :]
-    training = resolve(given)
+    training = resolve(words[words.index("--") + 1 :])
     choose_optimizer(training)
-    train, flags = training.train_command(template)
+    train, flags = training.train_command(words[: words.index("--")])
     commands = training.commands(train)
     if training.note:
         print(training.note)
@@ -156,35 +155,24 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         print(*map(shlex.join, commands), sep="\n")
         return 0
     # first of processes that train together: acts for all in the folder
-    first = os.environ.get("RANK", "0") == "0"
-    save = training.args.save
+    first, save = os.environ.get("RANK", "0") == "0", training.args.save
     with locked(save) if first else contextlib.nullcontext() as lock:
         if first:
-            inputs = {name: sha256(*paths, most=MOST_HASHED) for name, paths in training.inputs.items()}
-            if training.dictionary:
-                vocabulary, kept = Vocabulary.read(training.dictionary), save / DICT_FILE
-                if kept.is_file() and any(save.glob("*.pt")):
-                    vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
-                inputs[DICT_FILE] = vocabulary.identity
-            settings = training.all_settings(flags)
-            claim(save, settings, inputs, [script, *given], RESULTS, runs=train)
-            for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
-                path.unlink()
-            if training.dictionary:
-                copy(training.dictionary, kept)
-        if training.result and training.result.exists():
-            print(f"finished before: {training.result}; to train it again, remove that")
+            take(training, train, flags)
+        if training.evaluation is not None and (save / RESULT).exists():
+            scores = scores_of(read_json(save / RESULT))
+            print(f"finished before: {save / RESULT} ({scores}); to train it again, remove that")
             return 0
-        resumed = training.args.user.value("--restore-file") in (None, LAST) and (save / LAST).exists()
-        if ended := has_ended(save, flags) if resumed else "":
-            if training.evaluation is None:
-                print(f"finished before: {ended}")
-                return 0
-            commands = commands[1:]
+        ended = has_ended(save, flags)
+        if ended and training.evaluation is None:
+            scores = [one for one in read_log(save / LOG) if one["kind"] == "valid"]
+            score = f"; valid loss {digits(scores[-1].get('loss'))}" if scores else ""
+            print(f"finished before: {ended}{score}")
+            return 0
         if first and training.imported and not ended and not (save / IMPORTED).is_file():
             model = restore.restore(training.imported, training.dictionary.parent, "cpu")
             restore.save(model, save / IMPORTED)
-        for command in commands if first else commands[: not ended]:
+        for command in commands[bool(ended) : None if first else 1]:
             if status := run(command, save / LOG, lock):
                 return status
             if (read_json(save / ENDED) or {}).get("by") == TIME:
@@ -193,10 +181,27 @@ def launch(script: str, resolve: Callable[[list[str]], Training], words: list[st
         if first and training.evaluation is not None:
             for name in (IMPORTED, LAST, *(() if training.keep_best else (BEST_FILE,))):
                 (save / name).unlink(missing_ok=True)
-        results = ("*_best.pt", "*_last.pt", "result.json")
+        results = ("*_best.pt", "*_last.pt", RESULT)
         if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
             print(f"{save} has {', '.join(made)}")
     return 0
+
+
+def take(training: Training, train: list[str], flags: Flags) -> None:
+    """Makes a folder that of a training, whose call of fairseq-train is ``train``; see ``claim``."""
+    save, inputs = training.args.save, {}
+    for name, paths in training.inputs.items():
+        inputs[name] = sha256(*paths, most=MOST_HASHED)
+    if training.dictionary:
+        vocabulary, kept = Vocabulary.read(training.dictionary), save / DICT_FILE
+        if kept.is_file() and any(save.glob("*.pt")):
+            vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
+        inputs[DICT_FILE] = vocabulary.identity
+    claim(save, training.all_settings(flags), inputs, training.args.command, RESULTS, runs=train)
+    for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
+        path.unlink()
+    if training.dictionary:
+        copy(training.dictionary, kept)
 
 
 def choose_optimizer(training: Training) -> None:
@@ -211,13 +216,17 @@ def choose_optimizer(training: Training) -> None:
 
 
 def has_ended(save: Path, flags: Flags) -> str:
-    """Returns what ended a training, and how it may go on; "" if its flags let it."""
+    """Returns what ended the training that would be resumed, and how it may go on; "" if its flags let it."""
     ended = read_json(save / ENDED) or {"by": TIME}
     by, limit = ended["by"], flags.value(ended["by"])
-    if by == TIME or "--reset-optimizer" in flags or limit is None or float(limit) != ended["limit"]:
+    resumed = (save / LAST).exists() and flags.value("--restore-file") in (None, LAST)
+    if not resumed or by == TIME or "--reset-optimizer" in flags:
+        return ""
+    if limit is None or float(limit) != ended["limit"]:
         return ""
     way_out = "give --updates" if by == "--max-update" else f"change {by}"
-    return f"{save / LAST} has had {ended['updates']} updates, ended by {by} {limit}; for more, {way_out}"
+    updates = counted(ended["updates"], "update")
+    return f"{save / LAST} has had {updates}, ended by {by} {limit}; for more, {way_out}"
 
 
 def run(command: list[str], log: Path, lock: int | None) -> int:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from lib.command_line import UserError, argument_parser, count, positive, script
+from lib.command_line import UserError, argument_parser, count, counted, positive, script
 from lib.run.supervise import POLL, supervise
 
 LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
@@ -75,7 +75,10 @@ def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, FileLock]:
         for lock in held.values():  # all or none: two jobs never wait for each other
             lock.release()
         if not waiting:
-            print(f"waiting for {number} of {len(gpus)} GPUs, which other jobs have", file=sys.stderr)
+            print(
+                f"waiting for {number} of {counted(len(gpus), 'GPU')}, which other jobs have",
+                file=sys.stderr,
+            )
         waiting = True
         time.sleep(POLL)
 
@@ -98,7 +101,7 @@ def main() -> int:
     args = parser.parse_args()
     gpus = visible_gpus() if args.gpus else []
     if len(gpus) < args.gpus:
-        raise UserError(f"--gpus {args.gpus}: this job sees {len(gpus)} GPUs; see `nvidia-smi -L`")
+        raise UserError(f"--gpus {args.gpus}: this job sees {counted(len(gpus), 'GPU')}; see `nvidia-smi -L`")
     if args.log:
         args.log.parent.mkdir(parents=True, exist_ok=True)
     held, started_by = acquire(gpus, args.gpus, args.jobs_per_gpu), workflow()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairseq.data import data_utils
 from fairseq.data.indexed_dataset import best_fitting_int_dtype
-from lib.command_line import Flags, UserError, count, positive, script, share, whole
+from lib.command_line import Flags, UserError, count, counted, positive, script, share, whole
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
@@ -64,21 +64,31 @@ def add_options(add: Callable) -> None:
     add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
-def resolve(corpus: str, words: list[str], priced: bool = True) -> Training:
-    """Returns one pre-training, on text or smiles; with --print, its price is a note, if it is to be
-    ``priced``. Raises UserError for what cannot be trained."""
-    sub = "smiles/" if corpus == "smiles" else ""
+def resolve(corpus: str, words: list[str]) -> Training:
+    """Returns one pre-training, on text or smiles; with --print, its cost is a note, and no data need be
+    there. Raises UserError for what cannot be trained."""
+    training = settle(corpus, words)
+    if training.args.print:
+        training.note = cost_text(training.data, training.flags, training.args.card)
+        if trains_transitions(training.flags.value("--criterion")):
+            training.note += "\n" + USE_OF_STATES
+    else:
+        check_data(corpus, training)
+    return training
+
+
+def settle(corpus: str, words: list[str]) -> Training:
+    """Returns a pre-training, whose data were not looked at."""
+    sub, what = ("smiles", "molecules, written as SMILES") if corpus == "smiles" else ("", "text")
     names = {
         "model": f"of configs/model/{sub}, such as exlm, mlm, exlm-lattice",
         "size": f"of configs/pretrain/{sub}",
         "data": f"made by prepare_{corpus}.py; several are joined by ':'",
         "save": "the folder for checkpoints and log",
     }
-    what = "text" if corpus == "text" else "molecules, written as SMILES"
     about = f"Pre-trains one model on {what}."
     args = arguments(f"pretrain_{corpus}.sh", about, names, words, add_options, REFUSED)
-    user = args.user
-    configs, batch = ("", "--batch-size") if corpus == "text" else ("smiles", "--max-tokens")
+    user, batch = args.user, "--batch-size" if corpus == "text" else "--max-tokens"
     if "--update-freq" in user and batch not in user:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")
 
@@ -86,8 +96,8 @@ def resolve(corpus: str, words: list[str], priced: bool = True) -> Training:
     given |= {"--tokens-per-sample": args.tokens_per_sample, "--valid-sentences": args.valid_sentences}
     given |= dict.fromkeys(("--max-update", "--total-num-update"), args.updates)
     given = Flags({name: (str(value),) for name, value in given.items() if value is not None})
-    flags = Flags.read(CONFIGS / "model" / configs / f"{args.model}.flags")
-    flags |= Flags.read(CONFIGS / "pretrain" / configs / f"{args.size}.flags")
+    flags = Flags.read(CONFIGS / "model" / sub / f"{args.model}.flags")
+    flags |= Flags.read(CONFIGS / "pretrain" / sub / f"{args.size}.flags")
     least = flags.pop_all("--max-positions").whole("--max-positions", 1)
     flags |= given | user
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
@@ -106,30 +116,27 @@ def resolve(corpus: str, words: list[str], priced: bool = True) -> Training:
     if (validation := flags.pop_all("--valid-sentences")) and not VALIDATION & user.keys():
         flags |= valid_flags(validation.whole("--valid-sentences"), args.tokens_per_gpu, flags)
     flags = flags | device_flags | user.only(*device_flags)  # the user wins
+    return Training(args, args.data, flags, settings={"batch": update}, free=FREE)
 
-    folders, maker = [Path(part) for part in args.data.split(":")], f"prepare_{corpus}.py"
-    training = Training(args, args.data, flags, settings={"batch": update}, free=FREE)
-    if args.print:
-        training.note = cost_text(args.data, flags, args.card) if priced else ""
-        if trains_transitions(flags.value("--criterion")):
-            training.note += "\n" + USE_OF_STATES
-        return training
+
+def check_data(corpus: str, training: Training) -> None:
+    """Names the files that a pre-training reads. Raises ValueError if they do not fit it or each other."""
+    user, folders = training.args.user, [Path(part) for part in training.data.split(":")]
     # molecules can be cut as text is
     taken = (corpus, "smiles") if "--sample-break-mode" in user else (corpus,)
     first, *others = (checked_vocabulary(folder, corpus, taken) for folder in folders)
     for other in others:
-        first.check(other, f"prepare all DATA with one dict.txt: {maker} --dictionary {first.source}")
+        hint = f"prepare all DATA with one dict.txt: prepare_{corpus}.py --dictionary {first.source}"
+        first.check(other, hint)
+    training.dictionary = folders[0] / DICT_FILE
     for name in START & user.keys() if user.value("--restore-file") != LAST else ():
-        pretrained = read_checkpoint(Path(user.value(name)))
-        check_dictionary(
-            pretrained, folders[0] / DICT_FILE, f"prepare DATA with the dict.txt of that of {name}"
-        )
+        start = read_checkpoint(Path(user.value(name)))
+        check_dictionary(start, training.dictionary, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.iterdir())]
     data = [path for path in data if re.fullmatch(r"(train|valid).*\.(bin|idx)", path.name)]
-    if corpus == "text" and flags.value("--sample-break-mode") in WHOLE:
-        check_lengths(data, flags)
-    training.dictionary, training.inputs = folders[0] / DICT_FILE, {"data": data}
-    return training
+    if corpus == "text" and training.flags.value("--sample-break-mode") in WHOLE:
+        check_lengths(data, training.flags)
+    training.inputs = {"data": data}
 
 
 def checked_vocabulary(folder: Path, corpus: str, taken: tuple[str, ...]) -> Vocabulary:
@@ -218,7 +225,7 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
         steps = max(1, -(-expanded(own, flags) // tokens_per_gpu))
         own *= flags.whole("--repeat-times", 1)  # fairseq counts the copies
     elif update % workers:
-        raise UserError(f"--batch-size {update} on {workers} GPUs: give a multiple of {workers}")
+        raise UserError(f"--batch-size {update} on {counted(workers, 'GPU')}: give a multiple of {workers}")
     else:
         small = [n for n in range(1, math.isqrt(own) + 1) if own % n == 0]
         divisors = [*small, *(own // n for n in reversed(small))]
@@ -229,4 +236,4 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
 @script
 def main() -> int:
     corpus = sys.argv[1]
-    return launch(f"pretrain_{corpus}.sh", partial(resolve, corpus), sys.argv[2:])
+    return launch(sys.argv[2:], partial(resolve, corpus))

@@ -8,6 +8,7 @@ GLUE, its best checkpoint with the optimizer's state.
 from argparse import Namespace
 from pathlib import Path
 
+from lib.command_line import counted
 from lib.run import cost, pretraining
 from lib.workflow import plan
 from lib.workflow.plan import Tuning
@@ -36,9 +37,9 @@ def price(settings: Namespace, name: str) -> str:
     missing, gpus = plan.missing(settings, name), max(settings.gpus, 1)
     longest = cost.hours_of(max((flops for flops, _ in trained.values()), default=0), CARD) / gpus
     return (
-        f"{name}: {len(trained)} pre-trainings, {hours[0]:,.0f} hours of an {CARD} "
-        f"(the longest: {longest:,.1f} on {gpus}); {len(tuned):,} fine-tunings, {hours[1]:,.0f} hours; "
-        f"{size / 1e9:,.1f} GB of checkpoints stay"
+        f"{name}: {counted(len(trained), 'pre-training')}, {hours[0]:,.0f} hours of an {CARD} "
+        f"(the longest: {longest:,.1f} on {gpus}); {counted(len(tuned), 'fine-tuning')}, "
+        f"{hours[1]:,.0f} hours; {size / 1e9:,.1f} GB of checkpoints stay"
         + (f"; not there yet: {', '.join(missing)}" if missing else "")
     )
 
@@ -54,8 +55,8 @@ def parameters_of(model: Path) -> int:
 
 def _pretraining(settings: Namespace, run: Run) -> tuple[float, int]:
     """Returns the FLOPs and the parameters of a pre-training."""
-    words = [*plan.pretrain_command(settings, "", run)[2:], "--print"]
-    training = pretraining.resolve("smiles" if run.of_molecules else "text", words, priced=False)
+    words = plan.pretrain_command(settings, "", run)[2:]
+    training = pretraining.settle("smiles" if run.of_molecules else "text", words)
     about, _, samples = cost.cost_of(training.data, training.flags)
     return about.flops * samples * training.flags.whole("--max-update"), about.parameters
 
