@@ -32,6 +32,7 @@ REPRODUCE = "reproduce"  # all figures and tables of the paper; STUDY is those o
 SEEDS = {STUDY: (1, 2, 3)} | {one.table: one.seeds for one in BENCHMARKS.values()}  # seeds of fine-tuning
 MEASURES = ABOUT["measures"]
 EXAMPLE = "example/index.html"  # page of scripts/explore.py
+RESULTS = {measure: f"{measure}.json" for measure in MEASURES} | {"example": EXAMPLE}
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,10 @@ class Jobs:
     def _of_study(self, target: Target) -> Iterator[Tuning]:
         """Adds results of pre-trainings; yields their fine-tunings if GLUE is given, else adds the probe."""
         glue = self.settings.glue and BENCHMARKS["glue"]
-        measures = {"train", *target.measures} | ({"probe"} if target.tasks and not glue else set())
+        measures = {*target.measures} | ({"probe"} if target.tasks and not glue else set())
         for run in self._runs_of(target):
             made = measures - (set() if run.has_paths else {"states"})
-            names = [f"{name}.json" for name in ("train", *MEASURES) if name in made]
-            names += [EXAMPLE] if "example" in measures else []
+            names = ["train.json", *(RESULTS[name] for name in RESULTS if name in made)]
             self.files |= {run.folder / name: None for name in names}
             for task in target.tasks if glue else ():
                 [point] = points_of(task, "table6")
@@ -204,13 +204,17 @@ def data_of(settings: Namespace, run: Run) -> str | None:
     return settings.smiles if run.of_molecules else settings.data
 
 
-def measure_command(settings: Namespace, measure: str, run: Run) -> str:
-    """Returns the command of a measure but for its data and output; --mask-prob takes all that follows it."""
-    about, folder = MEASURES[measure], Path(settings.output, run.folder)
-    checkpoints = f"{shlex.quote(str(folder))}/{about.get('checkpoints', LAST)}"
-    all_p = " ".join(map(str, sorted({PROBE_P, run.own_p})))
+def measure_command(settings: Namespace, scripts: str, measure: str, run: Run) -> str:
+    """Returns what Python is to run for a measure, quoted for the shell, which finds the checkpoints."""
+    folder = shlex.quote(f"{settings.output}/{run.folder}")
+    data = shlex.quote(data_of(settings, run) or f"{settings.output}/data-bin")
+    if measure == "example":
+        words = [f"{scripts}/explore.py", f"{settings.output}/{run.folder}/{LAST}", settings.example]
+        return f"{shlex.join(words)} --data {data} --output {folder}/{Path(EXAMPLE).parent}"
+    about, all_p = MEASURES[measure], " ".join(map(str, sorted({PROBE_P, run.own_p})))
     options = about["options"].format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
-    return f"fs_plugins.measures {about['command']} {checkpoints} {options}"
+    words = f"-m fs_plugins.measures {about['command']} {folder}/{about.get('checkpoints', LAST)}"
+    return f"{words} {options} --data {data} --output {folder}/{RESULTS[measure]}"
 
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
