@@ -33,11 +33,10 @@ def run(script: str, *words, execute=None) -> str:
     """
     bash = ["bash", str(ROOT / "scripts" / f"{script}.sh")]
     called = subprocess.check_output(bash, text=True, env={**os.environ, "EXLM_PYTHON": "echo"})
-    called = shlex.split(called)  # -m MODULE COMMAND... --
-    called = called[called.index("fairseq-train") :]
+    template, _ = launch.called(shlex.split(called)[3:])  # after -m MODULE NAME
     said = io.StringIO()
     with mock.patch.object(launch, "run", execute or _run), contextlib.redirect_stdout(said):
-        launch.launch([*called, *map(str, words)], lambda words: resolve(script, *words))
+        launch.launch(resolve(script, *words), template)
     return said.getvalue()
 
 

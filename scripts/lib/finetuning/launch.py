@@ -11,7 +11,7 @@ from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.launch import IMPORTED, Training, arguments, devices, launch
+from lib.run.launch import IMPORTED, Training, arguments, called, devices, launch
 
 from fs_plugins.checkpoint_settings import is_pretraining
 from fs_plugins.data.vocabulary import dictionary_file
@@ -84,5 +84,5 @@ def resolve(name: str, words: list[str]) -> Training:
 
 @script
 def main() -> int:
-    name = sys.argv[1]
-    return launch(sys.argv[2:], partial(resolve, name))
+    template, words = called(sys.argv[2:])
+    return launch(resolve(sys.argv[1], words), template)

@@ -2,7 +2,8 @@
 
     python -m lib.run.pretraining text fairseq-train @data ... --save-dir @save ... @flags -- ARGUMENT...
 
-and its like are called by the shell scripts that train. @data, @save and @flags stand for what the
+and its like are called by the shell scripts that train: what the user gave is resolved to a Training, which
+fills in the template before ``--``, and that is launched. @data, @save and @flags stand for what the
 :class:`Training` has; fairseq-train gets each flag once, with the last value. A fine-tuning that succeeded is
 evaluated. A training that its limit of time ended is not finished: the exit status is 75. The folder is
 locked until the last command ends, and their output is appended to SAVE/train.log; of a training's, the
@@ -108,6 +109,12 @@ class Training:
         return self.settings | kept
 
 
+def called(words: list[str]) -> tuple[list[str], list[str]]:
+    """Returns the template that a shell script calls, and what its user gave it."""
+    end = words.index("--")
+    return words[:end], words[end + 1 :]
+
+
 def arguments(
     script: str, about: str, names: dict[str, str], words: list[str], add_options: Callable, refused: dict
 ) -> argparse.Namespace:
@@ -141,13 +148,12 @@ def arguments(
     return args
 
 
-def launch(words: list[str], resolve: Callable[[list[str]], Training]) -> int:
-    """Runs what a shell script calls: the command in ``words``, filled in with what the user's words after
-    ``--`` resolve to. Returns the exit status of the first command that failed, see ``supervise``, or 0.
-    Raises UserError if it cannot be trained, or another run is at work in the folder or has been before."""
-    training = resolve(words[words.index("--") + 1 :])
+def launch(training: Training, template: list[str]) -> int:
+    """Runs the command of a shell script, filled in. Returns the exit status of the first command that
+    failed, see ``supervise``, or 0. Raises UserError if another run is at work in the folder or has been
+    before."""
     choose_optimizer(training)
-    train, flags = training.train_command(words[: words.index("--")])
+    train, flags = training.train_command(template)
     commands = training.commands(train)
     if training.note:
         print(training.note)

@@ -5,7 +5,6 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
 from operator import index
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from lib.command_line import Flags, UserError, count, counted, positive, script,
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
-from lib.run.launch import LAST, Training, arguments, devices, launch
+from lib.run.launch import LAST, Training, arguments, called, devices, launch
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
@@ -235,5 +234,5 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
 
 @script
 def main() -> int:
-    corpus = sys.argv[1]
-    return launch(sys.argv[2:], partial(resolve, corpus))
+    template, words = called(sys.argv[2:])
+    return launch(resolve(sys.argv[1], words), template)
