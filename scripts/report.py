@@ -39,8 +39,10 @@ def report(output: Path) -> Page:
     if settings.get("size") == "smoke" and (output / STUDY).is_dir():
         page.warn(SMOKE)
     page.text(ABOUT)
-    page.table(pd.DataFrame([made_of(output, settings, problems)]))
-    page.items(trainings(output, problems))
+    names = ("train.json", RESULT)
+    results = {path: read(path, problems) for name in names for path in sorted(output.rglob(name))}
+    page.table(pd.DataFrame([made_of(output, settings, results, problems)]))
+    page.items(trainings(output, results))
     add_tables(page, output, settings, problems)
     for name, benchmark in BENCHMARKS.items():
         if benchmark.sets_table in settings.get("targets", ()):
@@ -54,22 +56,20 @@ def report(output: Path) -> Page:
     return page
 
 
-def trainings(output: Path, problems: list[str]) -> list[str]:
+def trainings(output: Path, results: dict[Path, dict]) -> list[str]:
     """Returns a line on each pre-training that is under way, and on each training that something else ended
     than its updates, or its epochs."""
-    lines, usual = [], {"train.json": "--max-update", RESULT: "--max-epoch"}
+    lines = []
     for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
-        if not log.with_name("train.json").exists():
+        if log.with_name("train.json") not in results:
             updates = max((record["update"] for record in read_log(log)), default=0)
             lines.append(f"{log.parent}: {counted(updates, 'update')} so far")
-    for path in (path for name in usual for path in sorted(output.rglob(name))):
-        content = read(path, problems)
-        by = (ended := content.get("ended") or {}).get("by")
-        if by and by != usual[path.name]:
-            lines.append(
-                f"{path.parent}: {by} {ended['limit']} ended it after {counted(ended['updates'], 'update')}"
-            )
-        elif "ended" in content and not by and content.get("checkpoint", True):
+    for path, content in results.items():
+        ended, usual = content.get("ended"), "--max-epoch" if path.name == RESULT else "--max-update"
+        if ended and ended["by"] != usual:
+            updates = counted(ended["updates"], "update")
+            lines.append(f"{path.parent}: {ended['by']} {ended['limit']} ended it after {updates}")
+        elif "ended" in content and not ended and content.get("checkpoint", True):
             lines.append(f"{path.parent}: its training was not finished")
     return lines
 
@@ -85,22 +85,24 @@ def add_study(page: Page, study: Study) -> None:
         (add_target if target.of_the_study else add_comparison)(page, study, target)
 
 
-def made_of(output: Path, settings: dict, problems: list[str]) -> dict[str, str]:
+def made_of(output: Path, settings: dict, results: dict[Path, dict], problems: list[str]) -> dict[str, str]:
     """Returns a row on the results in a folder: what of, when, from which commits."""
-    files = [*output.glob("study/*/*/*/train.json")]
-    trained, results = [read(file, problems) for file in files], [*files, *output.rglob(RESULT)]
+    trained = [content for path, content in results.items() if path.name != RESULT]
     commits = {str(read(file, problems).get("commit"))[:12] for file in output.rglob(MANIFEST)}
     days = sorted(date.fromtimestamp(file.stat().st_mtime).isoformat() for file in results)
     updates = sorted({training["updates"] for training in trained if training})
-    data = settings.get("data") or settings.get("smiles")
-    row = {"results": str(output), "size": settings.get("size", "-"), "pre-trainings": f"{len(trained)}"}
-    row["updates"] = " to ".join(dict.fromkeys(f"{number:,}" for number in updates[:1] + updates[-1:])) or "-"
-    row["seeds"] = ", ".join(map(str, settings.get("seeds", ()))) or "-"
-    row["data"] = data or ("CPython's documentation" if trained else "-")
-    row["fine-tunings"] = f"{len(results) - len(trained)}"
-    row["commit"] = ", ".join(sorted(commits)) or "-"
-    row["date"] = " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-"
-    return row
+    data = settings.get("data") or settings.get("smiles") or ("CPython's documentation" if trained else "-")
+    return {
+        "results": str(output),
+        "size": settings.get("size", "-"),
+        "pre-trainings": f"{len(trained)}",
+        "updates": " to ".join(dict.fromkeys(f"{number:,}" for number in updates[:1] + updates[-1:])) or "-",
+        "seeds": ", ".join(map(str, settings.get("seeds", ()))) or "-",
+        "data": data,
+        "fine-tunings": f"{len(results) - len(trained)}",
+        "commit": ", ".join(sorted(commits)) or "-",
+        "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-",
+    }
 
 
 @script

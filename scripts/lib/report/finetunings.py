@@ -82,31 +82,26 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list) -> None:
     own = sorted(results.dropna(axis="columns", how="all").columns.difference([*COLUMNS, *theirs]))
     order, median = [*theirs, *own], (results["point"] != "").any()
     averaged = [column for column in theirs if column not in NOT_AVERAGED]
-    rows = [
-        [model, "paper", *(text(row.get(column)) or "-" for column in order)]
-        for model, row in theirs.iterrows()
-    ]
+    rows = [{"model": model, "source": "paper", **row.map(text)} for model, row in theirs.iterrows()]
     for model, part in results.groupby("model", sort=False):
-        cells, ours = {}, {}
-        for column in (column for column in order if column in part and part[column].notna().any()):
+        row, ours = {"model": model, "source": "ours"}, {}
+        for column in part.dropna(axis="columns", how="all").columns.intersection(order):
             scored = part[part[column].notna()]
-            ours[column] = over_seeds(scored[column], part["expected"].iloc[0], median)
+            value = ours[column] = over_seeds(scored[column], part["expected"].iloc[0], median)
             digits = scored["digits"].iloc[0]
-            cells[column] = ours[column].text(
-                _decimals(ours[column].centre) if pd.isna(digits) else int(digits)
-            )
-            cells[column] += _marks(scored, every, grid)
-        centres = [ours[column].centre for column in averaged if column in ours]
-        if centres:
+            digits = _decimals(value.centre) if pd.isna(digits) else int(digits)
+            row[column] = value.text(digits) + _marks(scored, every, grid)
+        if centres := [ours[column].centre for column in averaged if column in ours]:
             some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
-            cells["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
-        rows.append([model, "ours", *(cells.get(column, "-") for column in order)])
-    names = list(dict.fromkeys(row[0].rstrip("*") for row in rows))
-    rows.sort(key=lambda row: names.index(row[0].rstrip("*")))  # ours below the paper's of that name
+            row["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
+        rows.append(row)
+    table = pd.DataFrame(rows, columns=["model", "source", *order]).fillna("-").replace("", "-")
+    places, _ = pd.factorize(table["model"].str.rstrip("*"))  # ours below the paper's of that name
+    table = table.iloc[places.argsort(kind="stable")]
     target = targets().get(name)
     page.heading(2, target.title if target else OWN[name])
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
-    page.table(pd.DataFrame(rows, columns=["model", "source", *order]))
+    page.table(table)
     page.items(_remarks(results))
     for row in results.drop_duplicates(["model", "task"]).itertuples():
         if (picture := row.path.with_name(f"test{PICTURE}")).is_file():
@@ -143,9 +138,8 @@ def add_sets(page: Page, name: str, folders: dict[str, str], problems: list[str]
     """Adds the sets of MoleculeNet as they were prepared (set -> folder), beside the paper's."""
     rows = []
     for paper in pd.read_csv(CONFIGS / "paper" / f"{name}.csv").itertuples():
-        ours = read(Path(folders[paper.set], "molecules.json"), problems) if paper.set in folders else {}
         tasks, sizes, split = "-", "-", "-"
-        if ours:
+        if ours := read(Path(folders.get(paper.set, ""), "molecules.json"), problems):
             tasks, split = f"{len(ours['names'])}", ours["split"]["kind"]
             sizes = "/".join(f"{size['molecules']:,}" for size in ours["sizes"].values())
         theirs = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"

@@ -151,10 +151,10 @@ def add_target(page: Page, study: Study, target: Target) -> None:
         shown = target.without_glue
         page.text("Without GLUE, ours is the probe: other quantities than the paper's accuracies.")
     papers = PAPER.reindex([run.name for run in runs]).dropna(axis="columns", how="all")
-    columns = {"model": [run.label for run in runs], "k": [f"{run.k}" for run in runs]}
-    columns["p"] = [figures.percent(run.p) for run in runs]
+    rows = [{"model": run.label, "k": f"{run.k}", "p": figures.percent(run.p)} for run in runs]
+    table = pd.DataFrame(rows)
     if target.picture == "grid":
-        columns["p^k"] = [f"{100 * run.p**run.k:.2f}%" for run in runs]
+        table["p^k"] = [f"{100 * run.p**run.k:.2f}%" for run in runs]
     for key in dict.fromkeys([*target.numbers, *shown]):
         number, values = NUMBERS[key], {}
         if key in papers and key in target.numbers:
@@ -163,7 +163,7 @@ def add_target(page: Page, study: Study, target: Target) -> None:
             values["ours"] = {run: study.value(run, key) for run in runs}
         for who, by_run in values.items():
             cells = [text(value, number.digits, count=True) or "-" for value in by_run.values()]
-            columns[number.title, who] = cells
+            table[number.title, who] = cells
         if target.picture == "curves":
             add_curves(page, study, target, key)
         elif target.picture == "lines":
@@ -175,8 +175,7 @@ def add_target(page: Page, study: Study, target: Target) -> None:
             cells = {(run.k, run.p): value and value.centre for run, value in by_run.items()}
             picture = figures.heatmap(cells, f"{number.title}: {who}", number.digits)
             page.picture(f"{target.name}-{key}-{who}", picture)
-    table = pd.DataFrame(zip(*columns.values(), strict=True))
-    page.table(table.set_axis(pd.Index(columns, tupleize_cols=False), axis="columns"))
+    page.table(table)
 
 
 def add_example(page: Page, study: Study, target: Target) -> None:
