@@ -26,9 +26,19 @@ from functools import partial
 
 import numpy as np
 import torch
+from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
+from fairseq.data import Dictionary, MaskTokensDataset
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import build_model
+from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, FP16Optimizer, build_optimizer
+from omegaconf import OmegaConf, open_dict
 from step_costs import OperatorCounter, peak_of_allocations, print_head
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
+
+import fs_plugins  # noqa: F401  (registers models and criteria)
+from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from fs_plugins.models.cost import cost_of
 
 MODES = ("eager", "compile", "cuda-graph")
 
@@ -68,8 +78,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_dictionary(size: int):
-    from fairseq.data import Dictionary
-
     dictionary = Dictionary()
     for i in range(size - len(dictionary) - 1):
         dictionary.add_symbol(f"w{i}")
@@ -79,8 +87,6 @@ def make_dictionary(size: int):
 
 def make_batch(args: argparse.Namespace, dictionary) -> dict:
     """Returns a batch of random words between <s> and </s>, masked as the masked_lm task masks them."""
-    from fairseq.data import MaskTokensDataset
-
     generator = torch.Generator().manual_seed(1)
     shape = (args.batch_size, args.tokens)
     words = torch.randint(dictionary.nspecial, len(dictionary) - 1, shape, generator=generator)
@@ -99,9 +105,7 @@ def make_batch(args: argparse.Namespace, dictionary) -> dict:
     }
 
 
-def build_model(args: argparse.Namespace, arch: str, task, **overrides):
-    from fairseq.models import build_model
-
+def make_model(args: argparse.Namespace, arch: str, task, **overrides):
     settings = argparse.Namespace(arch=arch, **overrides)
     torch.manual_seed(1)
     return build_model(settings, task).to(args.device, getattr(torch, args.dtype)).train()
@@ -126,44 +130,43 @@ class Step:
     mode: str = MODES[0]
 
 
+def variants(args: argparse.Namespace) -> Iterator[tuple[str, str, dict]]:
+    """Yields the name, architecture and settings of each of our models."""
+    for arch in args.arch:
+        if not arch.startswith(("exlm", "p_roberta_ext")):
+            yield arch, arch, {"max_positions": max(512, args.tokens)}
+            continue
+        most = max(2048, args.k * (args.tokens + 1))
+        for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
+            own = {"max_positions": most, "ext_state_num": args.k, "expand_from_layer": layer}
+            own |= {"state_graph": graph, "state_embedding_scale": 1.0 if graph == "lattice" else 0.0}
+            name = arch if graph == "dag" else f"{arch}, {graph}"
+            yield f"{name}, J = {layer}" if layer else name, arch, own
+
+
 def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     """Returns the steps that are measured, by name; the baseline's first."""
-    from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
-
-    import fs_plugins  # noqa: F401  (registers models and criteria)
-    from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
-    from fs_plugins.models.cost import cost_of
-
     dictionary = make_dictionary(args.vocabulary)
     task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
     batch = make_batch(args, dictionary)
     masked_lm, dag = MaskedLmLoss(MaskedLmConfig(tpu=False), task), NatDagLossMLM(task)
     lengths = np.full(args.batch_size, args.tokens)
 
-    def flops(arch, **flags):
-        words = ["--arch", arch, *(f"--{name.replace('_', '-')}={value}" for name, value in flags.items())]
-        return cost_of(words, args.vocabulary, lengths, args.mask_prob).flops * args.batch_size
+    def make(arch, criterion, own, mode=MODES[0], priced_as=None, **more):
+        words = [f"--{name.replace('_', '-')}={value}" for name, value in own.items()]
+        words = ["--arch", priced_as or arch, *words]
+        flops = cost_of(words, args.vocabulary, lengths, args.mask_prob).flops * args.batch_size
+        model = make_model(args, arch, task, **own, **more)
+        return Step(model, partial(step, model, criterion, batch), flops, mode)
 
-    baseline = build_model(args, args.baseline, task, max_positions=max(512, args.tokens))
     of_ours = {"roberta_base": "p_roberta_base", "roberta_large": "p_roberta_large"}.get(args.baseline)
-    run = partial(step, baseline, masked_lm, batch)
-    steps = {args.baseline: Step(baseline, run, flops(of_ours or args.baseline))}
-    for arch, mode in itertools.product(args.arch, args.modes):
-        mine = {"compile": mode == "compile", "cuda_graph": mode == "cuda-graph"}
+    positions = {"max_positions": max(512, args.tokens)}
+    steps = {args.baseline: make(args.baseline, masked_lm, positions, priced_as=of_ours)}
+    for (name, arch, own), mode in itertools.product(variants(args), args.modes):
+        compiled = {"compile": mode == "compile", "cuda_graph": mode == "cuda-graph"}
+        criterion = dag if "ext_state_num" in own else masked_lm
         end = "" if mode == MODES[0] else f", {mode}"
-        if not arch.startswith(("exlm", "p_roberta_ext")):
-            model = build_model(args, arch, task, max_positions=max(512, args.tokens), **mine)
-            run = partial(step, model, masked_lm, batch)
-            steps[f"{arch}{end}"] = Step(model, run, flops(arch), mode)
-            continue
-        most = max(2048, args.k * (args.tokens + 1))
-        for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
-            own = {"max_positions": most, "ext_state_num": args.k, "expand_from_layer": layer}
-            own |= {"state_graph": graph, "state_embedding_scale": 1.0 if graph == "lattice" else 0.0}
-            model = build_model(args, arch, task, **own, **mine)
-            name = arch if graph == "dag" else f"{arch}, {graph}"
-            name = f"{name}, J = {layer}" if layer else name
-            steps[f"{name}{end}"] = Step(model, partial(step, model, dag, batch), flops(arch, **own), mode)
+        steps[f"{name}{end}"] = make(arch, criterion, own, mode, **compiled)
     return steps
 
 
@@ -207,10 +210,6 @@ def seconds_of(run: Callable, calls: int = 1) -> float:
 
 def optimizer_step(model: torch.nn.Module, name: str, dtype: str) -> Callable[[], None]:
     """Returns what fairseq does after a backward pass of the model, by its optimizer of that name."""
-    from fairseq.dataclass.configs import FairseqConfig
-    from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, FP16Optimizer, build_optimizer
-    from omegaconf import OmegaConf, open_dict
-
     cfg = OmegaConf.structured(FairseqConfig)
     with open_dict(cfg):
         cfg.optimizer = OmegaConf.structured(OPTIMIZER_DATACLASS_REGISTRY[name])
@@ -256,7 +255,7 @@ def measure(steps: dict[str, Step], args: argparse.Namespace) -> Iterator[tuple[
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_arguments(argv)
-    logging.basicConfig(level=logging.WARNING, force=True)  # importing fairseq would set DEBUG
+    logging.basicConfig(level=logging.WARNING, force=True)  # importing fairseq has set DEBUG
     columns = ["model", "loss (nats)", "s/step (median)", "times", "operators", "times", "GB", "times"]
     columns += ["peak MiB", "times", "TFLOP/s", f"of {args.peak:g}"]
     columns += ["ms without waits", "GPU ms", "kernels"] if args.device == "cuda" else []

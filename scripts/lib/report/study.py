@@ -1,14 +1,14 @@
 """The study of [MASK]: each figure, table and comparison as a section of the report.
 
-What a target shows, where a number is found and how it is written stands in scripts/workflow/targets.toml;
-the paper's numbers in configs/paper/study.csv. The files are those of lib/workflow/plan.py; what a result is
-of stands in its file.
+What a target shows stands in scripts/workflow/targets.toml; in numbers.csv beside it, where a number is
+found, MEASURE.METRIC (``glue``: of fine-tunings; ``log``: of the training's log), its digits and factor, and
+the p at which it was measured (``own``: that of the training). The paper's numbers are in
+configs/paper/study.csv. The files are those of lib/workflow/plan.py; what a result is of stands in its file.
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 from lib.files import CONFIGS
@@ -17,9 +17,10 @@ from lib.report import figures
 from lib.report.page import Page
 from lib.report.tables import Value, over_seeds, text
 from lib.workflow.plan import EXAMPLE, SEEDS, STUDY
-from lib.workflow.runs import ABOUT, GLUE_TASKS, Run, Target, targets
+from lib.workflow.runs import GLUE_TASKS, WORKFLOW, Run, Target, targets
 
-NUMBERS = {name: SimpleNamespace(**{"factor": 1, "p": None, **row}) for name, row in ABOUT["numbers"].items()}
+NUMBERS = pd.read_csv(WORKFLOW / "numbers.csv", index_col="name", dtype={"p": str})
+NUMBERS = {one.Index: one for one in NUMBERS.fillna({"factor": 1, "p": ""}).itertuples()}
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 COLUMNS = ("folder", "name", "rate", "seed", "tuning_seed")
@@ -120,8 +121,8 @@ class Study:
         number = NUMBERS[key]
         measure, _, metric = number.of.partition(".")
         rows = self.frame.query("name == @run.name and measure == @measure and metric == @metric")
-        if number.p is not None:
-            rows = rows[rows["p"] == (run.own_p if number.p == "own" else number.p)]
+        if number.p:
+            rows = rows[rows["p"] == (run.own_p if number.p == "own" else float(number.p))]
         return rows.assign(value=rows["value"] * number.factor).sort_values("updates", kind="stable")
 
     def last(self, run: Run, key: str) -> pd.DataFrame:
