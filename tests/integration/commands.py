@@ -1,6 +1,7 @@
 """fairseq's commands as the tests call them: in this process, which is fast, or each in one of its own."""
 
 import importlib
+import io
 import json
 import logging
 import os
@@ -8,7 +9,6 @@ import socket
 import subprocess
 import sys
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -27,6 +27,7 @@ TINY_MODEL = ["--encoder-layers", 1, "--encoder-embed-dim", 32, "--encoder-ffn-e
 TINY_MODEL += ["--encoder-attention-heads", 2]
 OPTIMIZER = ["--optimizer", "adam", "--lr", 5e-3, "--lr-scheduler", "fixed", "--clip-norm", 0]
 ON_CPU = ["--cpu", "--num-workers", 0, "--log-format", "json"]
+END = "end of a run"
 QUIET = [*ON_CPU, "--log-interval", 1, "--seed", 3]
 
 
@@ -57,12 +58,20 @@ def variant(name: str, data, save_dir, *flags) -> list:
     return [*pretraining(data, save_dir), *TINY_MODEL, *own.words(), *flags]
 
 
-@dataclass
 class Run:
-    """What a command logged: fairseq's json lines by their tag, and every other line."""
+    """What a command logged: fairseq's json lines by their tag, and every other line.
 
-    stats: dict[str, list[dict]] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
+    ``output`` is of a process, in which fairseq's logging has lines of ``date | level | tag | message``.
+    """
+
+    def __init__(self, output: str):
+        self.output, self.lines, self.stats = output, [], {}
+        for line in output.splitlines():
+            tag, message = line.split(" | ", 3)[2:] if line.count(" | ") > 2 else ("", line)
+            if message.startswith("{") and tag.startswith(("train", "valid", "test")):
+                self.stats.setdefault(tag, []).append(json.loads(message))
+            else:
+                self.lines.append(message)
 
     @property
     def updates(self) -> list[dict]:
@@ -77,31 +86,9 @@ class Run:
         """Update -> its loss, to every digit of the log."""
         return {int(s["num_updates"]): s["loss"] for s in self.updates}
 
-    def add(self, tag: str, message: str) -> None:
-        if message.startswith("{") and tag.startswith(("train", "valid", "test")):
-            self.stats.setdefault(tag, []).append(json.loads(message))
-        else:
-            self.lines.append(message)
-
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
-
-    @property
-    def log(self) -> str:
-        """As fairseq-train prints it, without dates; only the figures."""
-        return "".join(
-            f"x | INFO | {tag} | {json.dumps(stats)}\n" for tag, all_ in self.stats.items() for stats in all_
-        )
-
-
-class _Recorder(logging.Handler):
-    def __init__(self, run: Run):
-        super().__init__()
-        self.run = run
-
-    def emit(self, record):
-        self.run.add(record.name, record.getMessage())
 
 
 def forget_earlier_runs() -> None:
@@ -116,9 +103,10 @@ def call(command: str, *flags) -> Run:
     """Runs fairseq-COMMAND with ``flags`` in this process; its exceptions are the caller's."""
     cli = importlib.import_module(f"fairseq_cli.{command}")
     forget_earlier_runs()
-    run, root = Run(), logging.getLogger()
-    recorder, level, handlers, argv = _Recorder(run), root.level, root.handlers[:], sys.argv
-    root.handlers[:] = [recorder]
+    output, root = io.StringIO(), logging.getLogger()
+    level, handlers, argv = root.level, root.handlers[:], sys.argv
+    root.handlers[:] = [logging.StreamHandler(output)]
+    root.handlers[0].setFormatter(logging.Formatter("x | %(levelname)s | %(name)s | %(message)s"))
     root.setLevel(logging.INFO)
     sys.argv = [f"fairseq-{command}", *map(str, flags)]
     try:
@@ -130,7 +118,7 @@ def call(command: str, *flags) -> Run:
         sys.argv = argv
         root.handlers[:] = handlers
         root.setLevel(level)
-    return run
+    return Run(output.getvalue())
 
 
 def train(*flags) -> Run:
@@ -165,11 +153,8 @@ class OnCpu(parallel.DistributedDataParallel):
         super().__init__(module, **options)
 parallel.DistributedDataParallel = OnCpu
 from tests.integration import commands
-stats = []
 for flags in json.loads(sys.argv[1]):
-    print(flags, flush=True)
-    stats.append(commands.train(*flags).stats)
-print("stats:", json.dumps(stats))
+    print(commands.train(*flags).output, commands.END, flush=True)
 """
 
 
@@ -194,17 +179,7 @@ def train_on_two(*runs: list) -> list[Run]:
         command = [sys.executable, "-W", "ignore", "-c", WORKER, json.dumps(flags)]
         processes.append(start_process(command, GLOO_SOCKET_IFNAME="lo"))
     first, _ = finish(*processes)
-    [stats] = [line for line in first.lines if line.startswith("stats: ")]
-    return [Run(stats) for stats in json.loads(stats.removeprefix("stats: "))]
-
-
-def parse(output: str) -> Run:
-    """The log of a process: ``date | level | tag | message`` where fairseq's logging has a line."""
-    run = Run()
-    for line in output.splitlines():
-        parts = line.split(" | ", 3)
-        run.add(*parts[2:]) if len(parts) == 4 else run.lines.append(line)
-    return run
+    return [*map(Run, first.output.split(END)[:-1])]
 
 
 def finish(*processes: subprocess.Popen, timeout: float = 300) -> list[Run]:
@@ -214,7 +189,7 @@ def finish(*processes: subprocess.Popen, timeout: float = 300) -> list[Run]:
         for process in processes:
             output, _ = process.communicate(timeout=timeout)
             assert process.returncode == 0, output
-            runs.append(parse(output))
+            runs.append(Run(output))
     finally:
         for process in processes:
             process.kill()

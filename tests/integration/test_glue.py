@@ -61,7 +61,7 @@ def test_classes_scored_and_submitted(place, finetune):
     assert accuracy > 0.9 and result["seed"] == 2
     assert f"SST-2 valid (61 rows): accuracy {100 * accuracy:.2f}" in shown
     # the best epoch's, as the training saw it over the whole set
-    run = commands.parse((place / "sst/train.log").read_text())
+    run = commands.Run((place / "sst/train.log").read_text())
     best = max(run.values("score", "valid"))
     assert 100 * accuracy == pytest.approx(best, abs=1e-4)  # of 6 digits
     submission = table(place / "sst/submission/SST-2.tsv")

@@ -73,7 +73,7 @@ def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
     ]
     commands.finish(*processes)
     pages.run("pretrain_text", *words, tmp_path / "one", *flags, "--update-freq", 2)
-    two, one = (commands.parse((tmp_path / name / "train.log").read_text()) for name in ("two", "one"))
+    two, one = (commands.Run((tmp_path / name / "train.log").read_text()) for name in ("two", "one"))
     first, last = two.values("loss")[0], two.values("loss", "valid")[-1]
     assert last == pytest.approx(one.values("loss", "valid")[-1], abs=1e-3)  # the log's last digit
     assert last < first - 1

@@ -47,7 +47,7 @@ def test_the_log_is_free_of_warnings_and_an_error_ends_with_its_message(corpus, 
     then = "import sys; sys.argv += ['--max-transition-length', '3']; cli_main()"
     output, _ = (process := commands.start("train", *flags, then=then)).communicate(timeout=300)
     log, error = output.split("Traceback (most recent call last):")
-    assert process.returncode == 1 and len(commands.parse(log).updates) == 2
+    assert process.returncode == 1 and len(commands.Run(log).updates) == 2
     # torch's own word on --amp without a GPU, which is a choice of this test
     lines = [line for line in output.splitlines() if "Warning" in line]
     assert [line for line in lines if "CUDA is not available" not in line] == []

@@ -47,5 +47,5 @@ def test_proteins(tmp_path, monkeypatch):
     assert sorted(found) == sorted(pieces)  # a token a residue, and each sequence a document
     assert all(len(token) == 1 for sentences in tokens for sentence in sentences for token in sentence)
     log = (tmp_path / "checkpoints" / "proteins" / "train.log").read_text()
-    [valid] = commands.parse(log).stats["valid"]
+    [valid] = commands.Run(log).stats["valid"]
     assert valid["valid_num_updates"] == "4" and float(valid["valid_loss"]) > 1

@@ -230,7 +230,7 @@ def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
     result, (metric, best) = json.loads((run / "result.json").read_text()), BEST[kind]
     about = [result[name] for name in ("seed", "task", "model", "metric")]
     assert about == [2, "mine", "exlm_tiny", metric]
-    logged = commands.parse((run / "train.log").read_text()).values(metric, "valid")
+    logged = commands.Run((run / "train.log").read_text()).values(metric, "valid")
     assert result["metrics"]["valid"][metric] == pytest.approx(best(logged), abs=2e-6)
     std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
     names = ["c 0", "c 1", "c 2"] if kind == "multiclass" else labels

@@ -51,7 +51,7 @@ def _run(command: list[str], log, lock: int) -> int:
         return _python(command[1:])
     done = commands.train(*command[1:])
     with log.open("a") as file:
-        file.write(done.log)
+        file.write(done.output)
     return 0
 
 
