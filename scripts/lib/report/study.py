@@ -7,7 +7,6 @@ configs/paper/study.csv. The files are those of lib/workflow/plan.py; what a res
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -36,57 +35,51 @@ def read(path: Path, problems: list[str]) -> dict:
         return {}
 
 
-def numbers(content, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yields (name, number) of all that a result holds; nested names are joined by dots, a mean has none."""
-    if isinstance(content, dict):
-        for name, value in content.items():
-            yield from numbers(value, prefix if name == "mean" else f"{prefix}.{name}".removeprefix("."))
-    elif isinstance(content, (int, float)) and not isinstance(content, bool):
-        yield prefix, content
+def numbers(results: pd.DataFrame) -> pd.DataFrame:
+    """Returns a row for each number of each result, with ``metric`` and ``value``; a mean has the name of its
+    quantity."""
+    results = results.infer_objects().select_dtypes("number")
+    long = results.melt(results.columns.intersection(["updates", "p", "tuning_seed"]), var_name="metric")
+    return long.assign(metric=long["metric"].astype(str).str.removesuffix(".mean")).dropna(subset="value")
 
 
-def measurements(content: dict) -> Iterator[dict]:
-    """Yields a row for each number of a file of fs_plugins.measures."""
-    for checkpoint in content.get("rows", ()):
-        for result in checkpoint["results"]:
-            at = {"updates": checkpoint["updates"], "p": result["mask_prob"]}
-            yield from ({**at, "metric": name, "value": value} for name, value in numbers(result))
+def measurements(content: dict) -> pd.DataFrame:
+    """Returns the numbers of a file of fs_plugins.measures; nested names are joined by dots."""
+    results = pd.json_normalize(content.get("rows", []), "results", "updates")
+    return numbers(results.rename(columns={"mask_prob": "p"}))
 
 
-def accuracies(paths: list[Path], problems: list[str]) -> Iterator[dict]:
-    """Yields a row for each accuracy of fine-tunings on GLUE: of a task, the mean of its development sets; of
-    each half of MNLI; and the average of the study's tasks with a seed that has all."""
+def accuracies(paths: list[Path], problems: list[str]) -> pd.DataFrame:
+    """Returns the accuracies of fine-tunings on GLUE: of a task, the mean of its development sets; of each
+    half of MNLI; and the average of the study's tasks with a seed that has all."""
     seeds: dict[int, dict[str, float]] = {}
     for result in filter(None, (read(path, problems) for path in paths)):
         task, scores = TASKS[result["task"]], seeds.setdefault(result["seed"], {})
         scored = {split: metrics["accuracy"] for split, metrics in result["metrics"].items()}
         found = {task.title(split): scored[split] for split in task.valid_splits if split in scored}
         scores |= {**found, task.name: sum(found.values()) / len(found)}
-    for seed, scores in seeds.items():
-        if scores.keys() >= set(GLUE_TASKS):
-            scores["Avg"] = sum(scores[task] for task in GLUE_TASKS) / len(GLUE_TASKS)
-        yield from ({"tuning_seed": seed, "metric": name, "value": value} for name, value in scores.items())
+    scores = pd.DataFrame.from_dict(seeds, "index").rename_axis("tuning_seed").reset_index()
+    tasks = scores.reindex(columns=GLUE_TASKS)
+    return numbers(scores.assign(Avg=tasks.astype(float).mean(axis="columns", skipna=False)))
 
 
 def pretrainings(output: Path, problems: list[str]) -> pd.DataFrame:
     """Returns a row for each number of each finished pre-training in OUTPUT/study, with COLUMNS; the
     measure is the name of its file, ``glue`` of fine-tunings, ``log`` of the training's log."""
-    rows = []
+    every = [pd.DataFrame(columns=COLUMNS)]
     for train in sorted((output / "study").glob("*/*/*/train.json")):
         folder, content = train.parent, read(train, problems)
         if not (run := content.get("run")):
             continue
         about = {"folder": folder, **{name: run[name] for name in ("name", "rate", "seed")}}
-        measured = {path.stem: measurements(read(path, problems)) for path in sorted(folder.glob("*.json"))}
-        measured["train"] = ({"metric": name, "value": value} for name, value in numbers(content))
-        measured["glue"] = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
-        measured["log"] = (
-            {"updates": record["update"], "metric": name, "value": record[name]}
-            for record in content.get("curve", ())
-            for name in record
-        )
-        rows += [{**about, "measure": measure, **row} for measure in measured for row in measured[measure]]
-    return pd.DataFrame(rows, columns=COLUMNS)
+        curve = pd.DataFrame(content.pop("curve", [])).rename(columns={"update": "updates"})
+        parts = {path.stem: measurements(read(path, problems)) for path in sorted(folder.glob("*.json"))}
+        # its updates are a number of the training, not the moment of one
+        parts["train"] = numbers(pd.json_normalize(content).rename(columns={"updates": "updates.mean"}))
+        parts["glue"] = accuracies(sorted(folder.glob("glue/*/*/*/result.json")), problems)
+        parts["log"] = numbers(curve)
+        every += [part.assign(**about, measure=measure) for measure, part in parts.items() if len(part)]
+    return pd.concat(every[len(every) > 1 :]).reindex(columns=COLUMNS)
 
 
 class Study:
