@@ -248,7 +248,8 @@ def build(
         if lost := [name for name in missing if not name.startswith(absent)]:
             raise ValueError(f"lacks {lost[0]}: save the whole model again")
         model.load_state_dict({**model.state_dict(), **weights}, strict=True, model_cfg=cfg.model)
-        outputs = Outputs.from_dict(state["outputs"]) if state.get("outputs") else None
+        if outputs := state.get("outputs"):
+            outputs = Outputs(outputs["problem"], tuple(map(str, outputs["names"])))
     with naming_errors(f"device {device}"):
         target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model = model.to(target).eval()

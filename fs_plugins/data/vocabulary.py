@@ -41,12 +41,12 @@ class Vocabulary:
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
         """Returns the vocabulary of a folder or a dict.txt; raises what :func:`read_dictionary` does."""
-        file, recorded = dictionary_file(path), None
-        vocabulary = cls.of(read_dictionary(path).symbols, file)
-        if file.name == TOKENIZER:
-            config = json.loads(file.with_name("config.json").read_text(encoding="utf-8"))
-            recorded = (config.get("fairseq") or {}).get("symbols")
-        return replace(vocabulary, recorded=recorded)
+        file = dictionary_file(path)
+        vocabulary = cls.of(read_dictionary(file).symbols, file)
+        if file.name != TOKENIZER:
+            return vocabulary
+        config = json.loads(file.with_name("config.json").read_text(encoding="utf-8"))
+        return replace(vocabulary, recorded=(config.get("fairseq") or {}).get("symbols"))
 
     def dictionary(self) -> Dictionary:
         """Returns fairseq's Dictionary of these symbols, with ``<mask>``."""

@@ -52,12 +52,6 @@ class Outputs:
         problem = config.get("problem_type") or (REGRESSION if count == 1 else CLASSES)
         return cls(problem, tuple(named[str(i)] for i in range(count)))
 
-    @classmethod
-    def from_dict(cls, state: dict) -> "Outputs":
-        """Returns what ``dataclasses.asdict`` wrote into a checkpoint."""
-        lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
-        return cls(problem=state["problem"], **lists)
-
     @property
     def regression(self) -> bool:
         return self.problem == REGRESSION

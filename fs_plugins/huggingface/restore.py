@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -91,7 +90,7 @@ def save(checkpoint: Checkpoint, path: str | os.PathLike) -> Path:
         "model": checkpoint.model.state_dict(),
         "optimizer_history": [{"lr_scheduler_state": {}, "num_updates": 0}],
         "task_state": {task: {**kept, **symbols} for task, kept in checkpoint.task_state.items()},
-        "outputs": checkpoint.outputs and asdict(checkpoint.outputs),
+        "outputs": checkpoint.outputs and vars(checkpoint.outputs),
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},
         "last_optimizer_state": None,
     }
@@ -139,6 +138,6 @@ def read_folder(folder: Path) -> tuple[dict, DictConfig]:
         cfg = run_flags(config, head, outputs, info is not None)
     with naming_errors(folder):
         state = {"model": weights.to_fairseq(tensors, head), "smiles": config["fairseq"].get("smiles")}
-    state["outputs"] = asdict(outputs) if outputs and not info else None
+    state["outputs"] = vars(outputs) if outputs and not info else None
     state["task_state"] = {cfg.task._name: info.to_dict()} if info else {}
     return state, cfg
