@@ -94,11 +94,11 @@ def test_exported_properties_trained_on_others(problem, save_checkpoint, transfo
     assert load_model(tmp_path / "third").allow_valence
 
 
-@pytest.mark.parametrize("arch", ["exlm_base", "mlm_tiny"])
-def test_one_limit_of_length(arch, save_checkpoint, corpus, load, tmp_path):
+@pytest.mark.parametrize(("arch", "copies"), [("exlm_base", 1), ("p_roberta_base", 3)])
+def test_one_limit_of_length(arch, copies, save_checkpoint, corpus, load, tmp_path):
     """Of a fine-tuning on 12 tokens: predicted, and cut by transformers' tokenizer; test_evaluate.py has how
     it is scored."""
-    task = {"_name": "glue", "max_positions": 12, "num_classes": 3}
+    task = {"_name": "glue", "max_positions": 12 * copies, "repeat_times": copies, "num_classes": 3}
     path = save_checkpoint(arch, GLUE, task, heads=[("classification", "glue", 3)])
     folder, text = export(path, tmp_path / "model", data=corpus), "good " * 30
     tokenizer, theirs = load("AutoTokenizer", folder), load("AutoModelForSequenceClassification", folder)
@@ -107,7 +107,7 @@ def test_one_limit_of_length(arch, save_checkpoint, corpus, load, tmp_path):
     assert theirs.eval()(**pair).logits.isfinite().all()
     expected = theirs(**inputs).logits.softmax(-1)[0].detach()
     for model in (load_model(path, data=corpus), load_model(folder)):
-        assert model.encode("good " * 10)[0].numel() == 12
+        assert model.encode("good " * 10)[0].numel() == 12 * copies
         [(values, remark)] = model.predict([text])
         assert values is None and "12 are read at most" in remark
         model.truncate = True
