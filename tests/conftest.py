@@ -1,6 +1,5 @@
 import logging
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -154,21 +153,3 @@ def refused(capsys):
         return message
 
     return call
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Selenium's driver of a Chromium; skipped, with the reason, if one of these is not installed."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (pip)")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("chromium and chromedriver are not installed (Debian: chromium, chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(driver)
-    with webdriver.Chrome(options=options, service=service) as started:
-        started.set_page_load_timeout(120)
-        yield started

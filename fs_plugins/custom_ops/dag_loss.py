@@ -123,17 +123,30 @@ class _DagLoss(torch.autograd.Function):
         return *gradients, None, None
 
 
-def _forward(match, links, node_lengths, target_lengths):
-    outputs = _forward_shapes(match, links, node_lengths, target_lengths)
-    _call("forward", match, (match, links, node_lengths, target_lengths, *outputs))
+@torch.library.register_fake("exlm::dag_forward")
+def _forward_results(match, links, node_lengths, target_lengths):
+    if match.is_cuda:
+        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
+    return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
+
+
+@torch.library.register_fake("exlm::dag_backward")
+def _backward_results(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
+    return torch.empty_like(match), torch.empty_like(links)
+
+
+@torch.library.impl("exlm::dag_forward", ("cpu", "cuda"))
+def _forward(match, *others):
+    outputs = _forward_results(match, *others)
+    _call("forward", match, (match, *others, *outputs))
     return outputs
 
 
-def _backward(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
-    outputs, (B, M, L) = (torch.empty_like(match), torch.empty_like(links)), match.shape
-    tensors = grad_log_prob, match, links, node_lengths, target_lengths, alpha, *outputs
+@torch.library.impl("exlm::dag_backward", ("cpu", "cuda"))
+def _backward(grad_log_prob, match, *others):
+    outputs, (B, M, L) = _backward_results(grad_log_prob, match, *others), match.shape
     workspace = [match.new_empty((B, M, -(-L // 32) * 32, 2))] if match.is_cuda else []
-    _call("backward", match, (*tensors, *workspace))
+    _call("backward", match, (grad_log_prob, match, *others, *outputs, *workspace))
     return outputs
 
 
@@ -151,21 +164,3 @@ def _call(name: str, match: Tensor, tensors: tuple[Tensor, ...]) -> None:
         code = getattr(compiled, function)(*sizes, *[t.data_ptr() for t in tensors], last)
     if code != 0:
         library.check(code, f"{function} with match {tuple(match.shape)}", compiled)
-
-
-def _forward_shapes(match, links, node_lengths, target_lengths):
-    if match.is_cuda:
-        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
-    return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
-
-
-def _backward_shapes(grad_log_prob, match, links, node_lengths, target_lengths, alpha):
-    return torch.empty_like(match), torch.empty_like(links)
-
-
-for _name, _kernel, _shapes in (
-    ("exlm::dag_forward", _forward, _forward_shapes),
-    ("exlm::dag_backward", _backward, _backward_shapes),
-):
-    torch.library.impl(_name, ("cpu", "cuda"), _kernel)
-    torch.library.register_fake(_name, _shapes)

@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { graph, pictures } = data, { states, transitions } = graph;
 const last = states.length - 1;
 const COLUMN = 162, ROW = 80, BOX = [134, 60], TOP = 34, MOST_PATHS = 3;
-const INK = "#222222", QUIET = "#444444", LINE = "#777777", ENDS = "#a9a9a9";
+const ENDS = "#a9a9a9";
 let decoding = null; // the one that is lit
 let pinned = null;   // state that was clicked; hovering another shows that one for the time being
 
@@ -26,7 +26,7 @@ const pathOf = (path) => path.filter((u) => u !== 0 && u !== last).map((u) => st
 
 /** An element with attributes and children; text is never read as markup. */
 function make(name, attributes = {}, ...children) {
-  const svg = ["g", "rect", "text", "path", "title", "style"].includes(name);
+  const svg = ["g", "rect", "text", "path", "title"].includes(name);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   element.append(...children);
@@ -66,12 +66,11 @@ function drawStates(svg) {
   svg.setAttribute("width", width);
   svg.setAttribute("height", height);
   svg.style.setProperty("--width", `${width}px`);  // shrinks by a fifth before it has to scroll
-  svg.replaceChildren(make("g", { id: "edges" }));
   columns.forEach((column, c) => {
     const x = (c + 0.5) * COLUMN;
     const shift = column.length > 1 ? (c % 2 ? 0.25 : -0.25) : 0; // edges over a column pass between its states
     const y = (r) => TOP + ((tallest + 0.5) / 2 + r - (column.length - 1) / 2 + shift) * ROW;
-    svg.append(label(x, y(0) - BOX[1] / 2 - 9, 12, QUIET, groupOf(column[0].index)));
+    svg.append(label(x, y(0) - BOX[1] / 2 - 9, 12, groupOf(column[0].index), { fill: "#444" }));
     column.forEach((state, r) => {
       place[state.index] = [x, y(r)];
       svg.append(drawState(state, x, y(r)));
@@ -79,8 +78,8 @@ function drawStates(svg) {
   });
 }
 
-function label(x, y, size, fill, text, more = {}) {
-  return make("text", { x, y, "font-size": size, fill, "text-anchor": "middle", ...more }, text);
+function label(x, y, size, text, more = {}) {
+  return make("text", { x, y, "font-size": size, ...more }, text);
 }
 
 function drawState(state, x, y) {
@@ -90,10 +89,10 @@ function drawState(state, x, y) {
   const number = state.name.split(", ")[1];
   const visit = `visited ${percent(state.visit_prob)}`;
   const box = make("g", { class: "node", tabindex: 0, role: "button", "data-node": state.index, "aria-label": `${state.name}: ${first.text}, ${visit}` },
-    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill, stroke: LINE }),
-    label(x, y - 10, 15, INK, cut(first.text, 12), { "font-weight": 600 }),
-    label(x, y + 6, 10.5, INK, below),
-    label(x, y + 22, 10, INK, `${number} · ${visit}`));
+    make("rect", { x: x - width / 2, y: y - height / 2, width, height, rx: 8, fill }),
+    label(x, y - 10, 15, cut(first.text, 12), { "font-weight": 600 }),
+    label(x, y + 6, 10.5, below),
+    label(x, y + 22, 10, `${number} · ${visit}`));
   box.addEventListener("pointerenter", (event) => { if (event.pointerType !== "touch") show(state.index); });
   box.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") show(pinned); });
   box.addEventListener("click", () => pin(state.index));
@@ -116,12 +115,7 @@ function drawEdges() {
   }
   edges.sort((a, b) => a.lit - b.lit || a.p - b.p);
   byId("edges").replaceChildren(...edges.map(drawEdge));
-  for (const box of document.querySelectorAll(".node")) {
-    const on = path.includes(Number(box.dataset.node));
-    box.classList.toggle("path", on);
-    box.firstChild.setAttribute("stroke", on ? INK : LINE);
-    box.firstChild.setAttribute("stroke-width", on ? 2.5 : 1);
-  }
+  for (const box of document.querySelectorAll(".node")) box.classList.toggle("path", path.includes(Number(box.dataset.node)));
 }
 
 function drawEdge({ u, v, p, lit }) {
@@ -131,24 +125,17 @@ function drawEdge({ u, v, p, lit }) {
   const d = bend
     ? `M${x0 + half},${y0 + 6} C${x0 + half + bend},${y0 + 6} ${x1 + half + bend},${y1 - 6} ${x1 + half},${y1 - 6}`
     : `M${x0 + half},${y0} C${x0 + half + turn},${y0} ${x1 - half - turn},${y1} ${x1 - half},${y1}`;
-  return make("path", { class: lit ? "edge path" : "edge", d, fill: "none", "data-edge": `${u}-${v}`,
-    stroke: lit ? INK : tint(colour(states[u].mask), 1), "stroke-width": Math.max(0.8, 6 * p), "stroke-opacity": lit ? 0.85 : 0.25 + 0.65 * p },
+  return make("path", { class: lit ? "edge path" : "edge", d, "data-edge": `${u}-${v}`,
+    stroke: colour(states[u].mask), "stroke-width": Math.max(0.8, 6 * p), "stroke-opacity": 0.25 + 0.65 * p },
   make("title", {}, `${states[u].name} → ${states[v].name}: ${percent(p)} of the paths; transition ${percent(transitions[u][v])}`));
 }
 
 /** The drawing as the text of an SVG file. */
-function drawingAsSvg() {
-  const copy = byId("drawing").cloneNode(true);
-  copy.setAttribute("font-family", "system-ui, sans-serif");
-  return new XMLSerializer().serializeToString(copy);
-}
+const drawingAsSvg = () => new XMLSerializer().serializeToString(byId("drawing"));
 
-/** Lights the path of a decoding, and presses its button. */
-function lightPath(chosen, button) {
+/** Lights the path of a decoding. */
+function lightPath(chosen) {
   decoding = chosen;
-  for (const other of document.querySelectorAll("button.decoding")) {
-    other.setAttribute("aria-pressed", other === button);
-  }
   drawEdges();
   show(pinned);
 }
@@ -244,10 +231,10 @@ function drawDecoding(chosen, sampled) {
   const times = sampled ? `${chosen.count} of ${graph.drawn} · ` : "";
   const figures = `${times}log P ${chosen.log_prob.toFixed(2)} / ${chosen.total_log_prob.toFixed(2)}`;
   const text = make("span", {}, ...chosen.pieces.map(([piece, mask]) => (mask ? make("mark", { style: `background:${tint(colour(mask), 0.5)}` }, piece) : piece)));
-  const button = make("button", { class: "decoding", "aria-pressed": "false" }, ...drawPicture(pictures[chosen.text]),
+  const button = make("input", { type: "radio", name: "decoding" });
+  button.addEventListener("change", () => lightPath(chosen));
+  return make("label", { class: "decoding" }, button, ...drawPicture(pictures[chosen.text]),
     text, make("small", {}, figures), make("small", {}, pathOf(chosen.states)));
-  button.addEventListener("click", () => lightPath(chosen, button));
-  return button;
 }
 
 function drawPicture(picture) {
@@ -266,4 +253,4 @@ byId("slider").addEventListener("input", () => { drawEdges(); show(pinned); });
 drawSentence();
 drawStates(byId("drawing"));
 drawDecodings();
-lightPath(graph.best || graph.best_free, document.querySelector("button.decoding"));
+document.querySelector(".decoding input").click();

@@ -34,8 +34,10 @@ def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
         "pictures": {text: _picture(d) for text, d in texts.items()} if graph.of_molecule else {},
     }
     html, style, script = (Path(__file__).with_suffix(f".{kind}").read_text("utf-8") for kind in KINDS)
+    # Nothing in it ends or opens an HTML element or comment.
+    embedded = json.dumps(data, allow_nan=False).translate({ord(c): f"\\u{ord(c):04x}" for c in "<>&"})
     html = html.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
-    return html.replace("/*DATA*/", _embedded(data))  # comes last: a token may look like a mark
+    return html.replace("/*DATA*/", embedded)  # comes last: a token may look like a mark
 
 
 def _picture(decoding: Decoding) -> dict[str, str]:
@@ -64,9 +66,3 @@ def _drawing(pieces: list[tuple[str, int]]) -> str:
     rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
     drawing.FinishDrawing()
     return drawing.GetDrawingText().split("?>", 1)[1].strip()
-
-
-def _embedded(data: dict) -> str:
-    """Returns JSON in which nothing ends or opens an HTML element or comment."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

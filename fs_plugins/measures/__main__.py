@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import itertools
 import json
 import logging
 import pickle
@@ -79,12 +80,12 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
         "updates": checkpoint.updates,
         "split": args.split,
         "seed": args.seed,
-        "results": results_of(model, args),
+        "results": [*results_of(model, args)],
     }
 
 
-def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
-    """Returns what a measure says of a model at each p and number of passes. Raises ValueError for fillings
+def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
+    """Yields what a measure says of a model at each p and number of passes. Raises ValueError for fillings
     of a model of text, and a model without data."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
@@ -96,7 +97,8 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
         raise ValueError(f"{checkpoint.path} does not say how many tokens were masked: give --mask-prob")
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
-        return [function(checkpoint, share, **options) for share in shares]
+        yield from (function(checkpoint, share, **options) for share in shares)
+        return
     if args.measure == "filling":
         options["fillings"] = args.fillings
         if not is_smiles(checkpoint.dictionary.symbols):
@@ -104,11 +106,8 @@ def results_of(model: Model, args: argparse.Namespace) -> list[dict]:
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
     several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]
-    return [
-        function(model.predictor, samples, share, **options, **passes)
-        for share in shares
-        for passes in several
-    ]
+    for share, passes in itertools.product(shares, several):
+        yield function(model.predictor, samples, share, **options, **passes)
 
 
 def checked_vocabularies(models: Iterable[Model]) -> Iterator[Model]:

@@ -16,6 +16,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from fs_plugins.models.flags import add_flags
+from fs_plugins.speed.states import is_late
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
     encoder, layers = model.encoder, len(model.encoder.sentence_encoder.layers)
     k, first = getattr(encoder, "k", 1), getattr(encoder, "first", 0)
-    alike = k if getattr(encoder, "is_late", False) else 1  # states of a token that are computed as one
+    alike = k if is_late(encoder) else 1  # states of a token that are computed as one
     exlm, copies = hasattr(encoder, "k"), args.repeat_times
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>

@@ -11,14 +11,15 @@ from fs_plugins.exlm.encoder import Attention, EncoderLayer
 from fs_plugins.exlm.extended import ExtendedExLM
 from fs_plugins.speed.dropout import Dropout
 from fs_plugins.speed.layers import LeanAttention, LeanLayer
-from fs_plugins.speed.states import LateStates
+from fs_plugins.speed.states import LateStates, is_late
 
 # each class, and the one with the same parameters that takes its place
-REPLACED = {nn.Dropout: Dropout, Attention: LeanAttention, EncoderLayer: LeanLayer, ExtendedExLM: LateStates}
+REPLACED = {nn.Dropout: Dropout, Attention: LeanAttention, EncoderLayer: LeanLayer}
 
 
 def accelerate(model: nn.Module) -> nn.Module:
     """Returns the model, whose parts are replaced."""
+    replaced = {**REPLACED, ExtendedExLM: LateStates} if is_late(model) else REPLACED
     for module in model.modules():
-        module.__class__ = REPLACED.get(type(module), type(module))
+        module.__class__ = replaced.get(type(module), type(module))
     return model

@@ -35,32 +35,26 @@ class StateFeatures:
         return y * self.scale + F.linear(self.norm.bias, weight, bias)
 
 
+def is_late(model: nn.Module) -> bool:
+    """Returns whether a model's k states of a token leave the layers alike, and vectors tell them apart."""
+    late = isinstance(model, ExtendedExLM) and model.first == model.settings.num_hidden_layers
+    return late and model.state_embedding is not None
+
+
 class LateStates(ExtendedExLM):
-    """An ExLM with state embeddings, expanded after all layers; any other does as it did."""
+    """An ExLM with state embeddings, expanded after all layers."""
 
-    @property
-    def is_late(self) -> bool:
-        """Returns whether the k states of a token leave the layers alike, and their vectors tell them
-        apart."""
-        return self.first == self.settings.num_hidden_layers and self.state_embedding is not None
-
-    def node_features(self, nodes: Tensor) -> Tensor | StateFeatures:
-        if not self.is_late:
-            return super().node_features(nodes)
+    def node_features(self, nodes: Tensor) -> StateFeatures:
         x = nodes.unflatten(1, (-1, self.k))[:, :, :1]
         return StateFeatures(x, VECTOR_STD * self.state_embedding, self.sentence_encoder.emb_layer_norm_after)
 
-    def head_states(self, features: Tensor | StateFeatures) -> Tensor:
-        if not self.is_late:
-            return super().head_states(features)
+    def head_states(self, features: StateFeatures) -> Tensor:
         dense = self.lm_head.dense
         return self.lm_head.after_dense(features.linear(dense.weight, dense.bias)).flatten(1, 2)
 
-    def project(self, features: Tensor | StateFeatures, layout: StateLayout) -> tuple[Tensor, Tensor, Tensor]:
+    def project(self, features: StateFeatures, layout: StateLayout) -> tuple[Tensor, Tensor, Tensor]:
         """Does what the plain model does; linear maps are applied once to each token, position and distance,
         and then added."""
-        if not self.is_late:
-            return super().project(features, layout)
         layers = self.query_linear, self.key_linear, self.gate_linear
         weight, y = (torch.cat([getattr(a, name) for a in layers]) for name in ("weight", "bias"))
         for name, part in zip(self.links_features, weight.split(self.settings.hidden_size, 1), strict=True):
