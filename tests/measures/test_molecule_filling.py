@@ -54,23 +54,20 @@ def test_fillings_come_as_often_as_they_are_probable(kind, passes):
         assert oracles.chi_square(seen, exact) > 0.001
 
 
-def test_fillings_do_not_depend_on_the_batch():
-    predictor, some = MaskedPredictor(builders.trained(builders.exlm(WORDS, ext_state_num=2))), batch()
-    together = list(molecule_filling.draw_fillings(predictor, some, 50))
-    alone = MaskedBatch(some.tokens[1:, :6], some.ranks[1:, :6], [3])
-    assert torch.equal(together[1], next(molecule_filling.draw_fillings(predictor, alone, 50)))
-    again = list(molecule_filling.draw_fillings(predictor, some, 50, seed=2))
-    assert not torch.equal(together[0], again[0])
-
-
 @pytest.mark.parametrize("passes", [1, 2])
-@pytest.mark.parametrize("network", [builders.mlm(WORDS), builders.exlm(WORDS, ext_state_num=2)])
-def test_each_molecule_has_draws_of_its_own(network, passes):
-    """Two that are equal, but for their numbers."""
-    one = batch()
-    twice = MaskedBatch(one.tokens[:1].repeat(2, 1), one.ranks[:1].repeat(2, 1), [4, 5])
-    first, second = molecule_filling.draw_fillings(MaskedPredictor(network.eval()), twice, 40, passes)
-    assert first.shape == second.shape == (40, 2) and not torch.equal(first, second)
+@pytest.mark.parametrize("build", [builders.mlm, builders.exlm])
+def test_draws_depend_on_seed_and_number_and_not_on_the_batch(build, passes):
+    predictor, some = MaskedPredictor(builders.trained(build(WORDS))), batch()
+
+    def drawn(rows, T, numbers, seed=1):
+        """Of these rows of the batch, cut to T tokens, under these numbers."""
+        part = MaskedBatch(some.tokens[rows, :T], some.ranks[rows, :T], numbers)
+        return list(molecule_filling.draw_fillings(predictor, part, 40, passes, seed))
+
+    first, second = drawn([0, 1], 8, [7, 3])
+    assert torch.equal(second, drawn([1], 6, [3])[0])
+    others = [*drawn([0, 0], 8, [4, 5]), *drawn([0], 8, [7], seed=2)]
+    assert all(not torch.equal(*pair) for pair in itertools.combinations([first, *others], 2))
 
 
 def test_what_is_counted(monkeypatch, caplog):
