@@ -62,13 +62,10 @@ class GraphDecoder:
 
     def visits(self) -> Tensor:
         """Returns the probability [L] that a path, drawn by the transitions, passes each node."""
-        visits = torch.zeros(self.L, dtype=torch.float64)
-        visits[0] = 1.0
-        # Transitions of the paths that arrive.
+        # Transitions of the paths that arrive; visits = start + visits @ onward.
         onward = (self.links + self.total - self.total[:, None]).exp().nan_to_num()
-        for v in range(1, self.L):
-            visits[v] = visits @ onward[:, v]
-        return visits
+        one = torch.eye(self.L, dtype=torch.float64)
+        return torch.linalg.solve_triangular((one - onward).mT, one[:, :1], upper=False)[:, 0]
 
     def length_log_prob(self, nodes: int) -> float:
         """Returns the log-probability that a path, drawn by the transitions, has that many nodes (>= 2)."""

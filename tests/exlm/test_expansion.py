@@ -68,13 +68,10 @@ def test_equals_expansion_token_by_token(batch_of, k):
     assert layout.sizes.full == (min(lengths) == max(lengths))
     assert layout.unexpanded.shape[1] == max(before)
     assert layout.sizes.unexpanded_full == (min(before) == max(before))
+    assert_multiples_are_only_more_padding(layout, tokens, targets, k)
 
 
-@settings(deadline=None, max_examples=50)
-@given(batch_of=st.lists(sentences(), min_size=1, max_size=4), k=st.integers(1, 5))
-def test_multiples_are_only_more_padding(batch_of, k):
-    tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
-    exact = expand(tokens, targets, k)
+def assert_multiples_are_only_more_padding(exact, tokens, targets, k):
     N = exact.tokens.shape[1]
     for most, p in ((N + 1, None), (4096, None), (4096, 0.3)):
         sizes = rounded(exact.sizes, tokens.shape[1], k, most, p)
