@@ -45,12 +45,12 @@ def fused_on_gpu(dims: int) -> Callable:
         compiled = functools.cache(lambda: torch.compile(function, dynamic=False))
 
         @functools.wraps(function)
-        def fused(x: Tensor, *others):
-            if not is_on_gpu(x) or torch.compiler.is_compiling() or no_compiler():
-                return function(x, *others)
-            for tensor in (t for t in (x, *others) if isinstance(t, Tensor)):
+        def fused(*tensors: Tensor):
+            if not is_on_gpu(tensors[0]) or torch.compiler.is_compiling() or no_compiler():
+                return function(*tensors)
+            for tensor in tensors:
                 torch._dynamo.maybe_mark_dynamic(tensor, tuple(range(dims)))
-            return compiled()(x, *others)
+            return compiled()(*tensors)
 
         return fused
 
