@@ -106,14 +106,10 @@ function drawEdges() {
   const least = byId("slider").value / 100, path = decoding.states;
   const steps = new Set(path.slice(1).map((v, i) => `${path[i]}-${v}`));
   byId("least").textContent = percent(least);
-  const edges = [];
-  for (const u of data.shown) {
-    for (const v of data.shown.filter((other) => other > u)) {
-      const p = flow(u, v), lit = steps.has(`${u}-${v}`);
-      if (lit || (p > 0 && p >= least)) edges.push({ u, v, p, lit });
-    }
-  }
-  edges.sort((a, b) => a.lit - b.lit || a.p - b.p);
+  const pairs = data.shown.flatMap((u) => data.shown.filter((v) => v > u).map((v) => [u, v]));
+  const edges = pairs.map(([u, v]) => ({ u, v, p: flow(u, v), lit: steps.has(`${u}-${v}`) }))
+    .filter(({ p, lit }) => lit || (p > 0 && p >= least))
+    .sort((a, b) => a.lit - b.lit || a.p - b.p);
   byId("edges").replaceChildren(...edges.map(drawEdge));
   for (const box of document.querySelectorAll(".node")) box.classList.toggle("path", path.includes(Number(box.dataset.node)));
 }
@@ -142,25 +138,20 @@ function lightPath(chosen) {
 
 // ---- A state
 
+const likeliest = (paths) => paths.flat().filter(({ p }) => p > 0).sort((a, b) => b.p - a.p).slice(0, MOST_PATHS);
+
 /** The most probable paths from the first to each state and from each to the last, by the transitions. */
-const [before, beyond] = (() => {
-  const best = (lists) => lists.flat().sort((a, b) => b.p - a.p).slice(0, MOST_PATHS);
-  const before = [[{ p: 1, path: [0] }]], beyond = [];
-  for (let v = 1; v <= last; v += 1) {
-    before[v] = best(before.map((list, u) => list.filter(() => transitions[u][v] > 0)
-      .map(({ p, path }) => ({ p: p * transitions[u][v], path: [...path, v] }))));
-  }
-  beyond[last] = [{ p: 1, path: [] }];
-  for (let u = last - 1; u >= 0; u -= 1) {
-    beyond[u] = best(states.slice(u + 1).map(({ index: v }) => beyond[v].filter(() => transitions[u][v] > 0)
-      .map(({ p, path }) => ({ p: transitions[u][v] * p, path: [v, ...path] }))));
-  }
-  return [before, beyond];
-})();
+const before = [[{ p: 1, path: [0] }]], beyond = [];
+for (let v = 1; v <= last; v += 1) {
+  before[v] = likeliest(before.map((paths, u) => paths.map(({ p, path }) => ({ p: p * transitions[u][v], path: [...path, v] }))));
+}
+beyond[last] = [{ p: 1, path: [] }];
+for (let u = last - 1; u >= 0; u -= 1) {
+  beyond[u] = likeliest(states.slice(u + 1).map(({ index: v }) => beyond[v].map(({ p, path }) => ({ p: transitions[u][v] * p, path: [v, ...path] }))));
+}
 
 function pathsThrough(u) {
-  const all = before[u].flatMap((a) => beyond[u].map((b) => ({ p: a.p * b.p, path: [...a.path, ...b.path] })));
-  return all.sort((a, b) => b.p - a.p).slice(0, MOST_PATHS);
+  return likeliest(before[u].map((a) => beyond[u].map((b) => ({ p: a.p * b.p, path: [...a.path, ...b.path] }))));
 }
 
 function row(left, p, bar) {

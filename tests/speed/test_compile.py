@@ -111,30 +111,27 @@ def test_beyond_the_most_shapes_eager_pytorch(without_code, monkeypatch):
         assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 3
 
 
-def test_without_a_compiler_eager_serves(monkeypatch, caplog):
-    def no_compiler():
-        raise exc.InvalidCxxCompiler
+@pytest.mark.parametrize("missing", ["C++ compiler", "Triton", "Python.h"])
+def test_where_nothing_compiles_eager_serves(missing, monkeypatch, caplog):
+    """On a CPU without a compiler; on a GPU without what Triton needs."""
 
-    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", no_compiler)
-    step(builders.exlm(WORDS, compile=True).train(), BATCH)
-    assert caplog.text.count("--compile") == 1
-    assert graphs() == 0
-
-
-@pytest.mark.parametrize("missing", ["Triton", "Python.h"])
-def test_a_gpu_without_what_triton_needs_runs_eagerly(missing, monkeypatch, caplog):
     def fail(*_, **__):
         raise RuntimeError("gcc: fatal error: Python.h: No such file")
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    def no_compiler():
+        raise exc.InvalidCxxCompiler
+
+    on_gpu = missing != "C++ compiler"
+    monkeypatch.setattr(cpp_builder, "get_cpp_compiler", no_compiler)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: on_gpu)
     monkeypatch.setattr(compilation, "has_triton", lambda: missing != "Triton")
-    monkeypatch.setattr(compilation, "is_on_gpu", lambda x: True)
+    monkeypatch.setattr(compilation, "is_on_gpu", lambda x: on_gpu)
     monkeypatch.setattr(torch, "compile", fail)
-    loss, _ = step(builders.exlm(WORDS, cuda_graph=True).train(), BATCH)
+    loss, _ = step(builders.exlm(WORDS, cuda_graph=on_gpu, compile=True).train(), BATCH)
     monkeypatch.undo()
     expected, _ = step(builders.exlm(WORDS).train(), BATCH)
     torch.testing.assert_close(loss, expected)
-    assert caplog.text.count("runs eagerly") == 1 and missing in caplog.text
+    assert caplog.text.count("runs eagerly") == 1 and missing in caplog.text and graphs() == 0
 
 
 def test_rocm_has_no_cuda_graphs(monkeypatch):
