@@ -1,10 +1,11 @@
 """The figures of docs/results.md and README.md."""
 
 from lib.report.figures import COLOURS, QUICKSTART, fill
+from lib.report.tables import standard_error
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rows import by_passes, entropies, read
-from summary import Known, mean, standard_error
+from summary import Known, mean
 
 OTHERS = "continued|from the MLM|absolute"  # of the passes
 

@@ -19,11 +19,11 @@ from lib.command_line import argument_parser, script
 from lib.report.comparisons import leads
 from lib.report.figures import percent, picture
 from lib.report.page import markdown_table
-from lib.report.tables import holm
+from lib.report.tables import difference, p_value
 from lib.workflow.runs import targets
 from matplotlib.figure import Figure
 from rows import DOCS, by_passes, entropies, read
-from summary import Known, difference, mean, p_value, paired, text
+from summary import Known, holm, mean, paired, text
 
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 

@@ -1,5 +1,7 @@
 """Means and standard deviations over seeds, also where the single runs are not known."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,62 +11,42 @@ from scipy import stats
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and sample standard deviation of n seeds; no deviation of a single one."""
+    """What a Value tells of n seeds whose numbers were not kept."""
 
     centre: float
-    spread: float | None
+    spread: float | None  # sample standard deviation; None for a single seed
     n: int
 
-    def text(self, digits: int) -> str:
+    def text(self, digits: int, count: bool = False) -> str:
         return f"{self.centre:z.{digits}f}" + ("" if self.spread is None else f" ± {self.spread:.{digits}f}")
 
 
 Known = Summary | Value | None
 
 
-def mean(rows: pd.DataFrame, column: str) -> Summary | None:
+def mean(rows: pd.DataFrame, column: str) -> Known:
     """Returns the mean over seeds: of rows of one seed each, or of one row that is itself a mean."""
     if len(rows) == 1 and f"{column}_sd" in rows and rows[column].notna().all():
         row = rows.iloc[0]
         spread = None if pd.isna(row[f"{column}_sd"]) else float(row[f"{column}_sd"])
         return Summary(float(row[column]), spread, len(row["seeds"].split()))
-    return summary(over_seeds(rows[column])) if column in rows else None
-
-
-def summary(value: Known) -> Summary | None:
-    return Summary(value.centre, value.spread, len(value.numbers)) if isinstance(value, Value) else value
+    return over_seeds(rows[column]) if column in rows else None
 
 
 def text(value: Known, digits: int) -> str:
     """Returns a value as a cell, which is empty without one."""
-    return summary(value).text(digits) if value else ""
+    return value.text(digits, count=False) if value else ""
 
 
-def standard_error(first: Known, second: Known) -> float | None:
-    """Returns the standard error of the difference of two means; None if either is of one seed."""
-    parts = [summary(value) for value in (first, second)]
-    if any(part.spread is None for part in parts):
-        return None
-    return sum(part.spread**2 / part.n for part in parts) ** 0.5
-
-
-def p_value(first: Known, second: Known) -> float:
-    """Returns the p-value of Welch's t over seeds; NaN if either is of one seed."""
-    if standard_error(first, second) is None:
-        return float("nan")
-    numbers = [number for one in map(summary, (first, second)) for number in (one.centre, one.spread, one.n)]
-    return stats.ttest_ind_from_stats(*numbers, equal_var=False).pvalue
-
-
-def difference(first: Known, second: Known, digits: int = 3) -> str:
-    """Returns the difference of the means ± its standard error; * if its 95% interval (Welch's t) excludes
-    zero."""
-    if not (first and second):
-        return ""
-    centre, error = f"{first.centre - second.centre:+z.{digits}f}", standard_error(first, second)
-    if error is None:
-        return centre
-    return f"{centre} ± {error:.{digits}f}" + ("*" if p_value(first, second) < 0.05 else "")
+def holm(p_values: Iterable[float], level: float = 0.05) -> float:
+    """Returns the largest of several p-values that is significant by Holm's method, 0 if none is."""
+    ranked = sorted(p for p in p_values if not math.isnan(p))
+    least = 0.0
+    for i, p in enumerate(ranked):
+        if p > level / (len(ranked) - i):
+            break
+        least = p
+    return least
 
 
 def paired(numbers: pd.Series, digits: int) -> str:

@@ -18,13 +18,17 @@ class Value:
     median: bool = False  # whether the median stands for the seeds, as in table 3; otherwise the mean
 
     @property
+    def n(self) -> int:
+        return len(self.numbers)
+
+    @property
     def centre(self) -> float:
         return (statistics.median if self.median else statistics.fmean)(self.numbers)
 
     @property
     def spread(self) -> float | None:
         """Returns the sample standard deviation; None for a single seed."""
-        return statistics.stdev(self.numbers) if len(self.numbers) > 1 else None
+        return statistics.stdev(self.numbers) if self.n > 1 else None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -36,7 +40,7 @@ class Value:
         """Returns a text such as "82.0 ± 1.4 (n=3)"; "82.0 (n=2 of 3)", a median with a seed missing; "82.0",
         one seed."""
         spread = f" ± {self.spread:.{digits}f}" if self.spread is not None and not self.median else ""
-        n = f"{len(self.numbers)}" + (f" of {self.expected}" if len(self.numbers) < self.expected else "")
+        n = f"{self.n}" + (f" of {self.expected}" if self.n < self.expected else "")
         return f"{self.centre:z.{digits}f}{spread}" + (f" (n={n})" if count and n != "1" else "")
 
 
@@ -66,22 +70,14 @@ def difference(first: Value | None, second: Value | None, digits: int = 3) -> st
 
 def p_value(first: Value, second: Value) -> float:
     """Returns the p-value of Welch's t over seeds; NaN if either is of one seed."""
-    return stats.ttest_ind(first.numbers, second.numbers, equal_var=False).pvalue
-
-
-def holm(p_values: Iterable[float], level: float = 0.05) -> float:
-    """Returns the largest of several p-values that is significant by Holm's method, 0 if none is."""
-    ranked = sorted(p for p in p_values if not math.isnan(p))
-    least = 0.0
-    for i, p in enumerate(ranked):
-        if p > level / (len(ranked) - i):
-            break
-        least = p
-    return least
+    if standard_error(first, second) is None:
+        return math.nan
+    numbers = [number for one in (first, second) for number in (one.centre, one.spread, one.n)]
+    return stats.ttest_ind_from_stats(*numbers, equal_var=False).pvalue
 
 
 def standard_error(first: Value, second: Value) -> float | None:
     """Returns the standard error of the difference of two means; None if either is of one seed."""
     if first.spread is None or second.spread is None:
         return None
-    return math.hypot(first.spread / len(first.numbers) ** 0.5, second.spread / len(second.numbers) ** 0.5)
+    return math.hypot(first.spread / first.n**0.5, second.spread / second.n**0.5)
