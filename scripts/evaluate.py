@@ -43,7 +43,7 @@ def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     known = {field.name for field in fields(tasks.TASK_DATACLASS_REGISTRY[loaded.task])}
     if unknown := settings.keys() - known:
         raise UserError(f"--task {loaded.task} has no {min(unknown)}: leave it out")
-    settings = {"seed": 1, "best_checkpoint_metric": "loss", **settings, "data": str(data)}
+    settings = {"seed": 1, **settings, "data": str(data)}
     with naming_errors(data):
         task = tasks.setup_task(OmegaConf.merge(loaded.cfg.task, settings), from_checkpoint=True)
         task.prepare_for(loaded)

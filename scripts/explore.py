@@ -9,7 +9,7 @@ graph.json (all of it, with the transition matrix), transitions.png (the matrix 
 
 from pathlib import Path
 
-from lib.command_line import argument_parser, proportion, script, visible, whole
+from lib.command_line import argument_parser, counted, proportion, script, visible, whole
 
 from fs_plugins.files import atomic, check_absent, json_text
 
@@ -26,11 +26,8 @@ def percent(p: float) -> str:
 
 def describe(graph) -> str:
     """Returns the text that the terminal shows."""
-    exactly = f"{graph.masks} token{'s' * (graph.masks > 1)}"
-    lines = [
-        graph.text,
-        f"{graph.masks} mask{'s' * (graph.masks > 1)}, k = {graph.k}: {len(graph.states)} states",
-    ]
+    exactly, masks = counted(graph.masks, "token"), counted(graph.masks, "mask")
+    lines = [graph.text, f"{masks}, k = {graph.k}: {counted(len(graph.states), 'state')}"]
     for symbol in graph.unknown:
         lines.append(f"NOTE: {symbol!r} is not in the dictionary: the model reads <unk> there")
     lines += [f"NOTE: {note}" for note in graph.notes]

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import UserError, argument_parser, counted, positive, script
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.data.text_files import COMPRESSED, compressed
@@ -189,8 +189,8 @@ def main(argv: list[str] | None = None) -> None:
     if (unread := counts[False]) and not counts[True]:
         remarks = remarks_of(output) if args.what == "embed" else output
         why = f"see the remarks in {remarks} (--overwrite replaces it)"
-        raise UserError(f"none of {unread:,} molecules could be read: {why}")
+        raise UserError(f"none of {counted(unread, 'molecule')} could be read: {why}")
     failed = f", {unread:,} of them could not be read (empty rows, with the reason)" if unread else ""
-    print(f"{output}: {counts.total():,} molecules{failed}")
+    print(f"{output}: {counted(counts.total(), 'molecule')}{failed}")
     if args.what == "predict" and (scores := tested(args.model)):
         print(scores)

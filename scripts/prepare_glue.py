@@ -15,7 +15,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import pandas as pd
-from lib.command_line import UserError, argument_parser, script
+from lib.command_line import UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
 from lib.files import write_lines
@@ -79,17 +79,18 @@ def _remarks_on(task: Task, split: str, rows: Rows, trained: set[tuple]) -> list
     table = rows.table
     for column in task.sentences:
         if (empty := table[column] == "").mean() > 0.5:
-            shown = f"{column} is empty, as in {empty.sum():,} of {len(table):,} rows"
+            shown = f"{column} is empty, as in {empty.sum():,} of {counted(len(table), 'row')}"
             raise UserError(f"{rows.where(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
     remarks = []
     if task.label in table:
         labels = table[task.label].astype("float32") if task.regression else table[task.label]
         if labels.nunique() == 1:
-            remarks.append(f"all {len(table):,} rows have the label {labels.iloc[0]}")
+            remarks.append(f"no label but {labels.iloc[0]} in {counted(len(table), 'row')}")
     if remarks and split == "train":
         raise UserError(f"{rows.files[0]}: {remarks[0]}, so that nothing could be learned: give more")
     if (known := sum(map(trained.__contains__, _sentences(task, table)))) > len(table) / 2:
-        remarks.append(f"{known:,} of {len(table):,} rows are in train too, so its scores are too optimistic")
+        of = f"{known:,} of {counted(len(table), 'row')}"
+        remarks.append(f"in train too: {of}, so its scores are too optimistic")
     return remarks
 
 
@@ -129,4 +130,5 @@ def main(argv: list[str] | None = None) -> None:
         for split, about in summary.items():
             print(*(f"  {split}: {remark}\n" for remark in about["remarks"]), sep="", end="")
     if encoder.unknown:
-        print(f"{encoder.unknown:,} tokens missing from {encoder.dictionary_path} became <unk>")
+        unknown = counted(encoder.unknown, "token")
+        print(f"{unknown} missing from {encoder.dictionary_path} became <unk>")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import rdkit
-from lib.command_line import argument_parser, script, whole
+from lib.command_line import argument_parser, counted, script, whole
 from lib.data.binarise import EncodedBlock, Rejection, binarise, draft_of
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
@@ -97,5 +97,5 @@ def main(argv: list[str] | None = None) -> None:
             workers=args.workers,
             build_dictionary=not args.dictionary,
         )
-    show_result(result, args.output, "molecules")
-    print(f"dictionary: {result['symbols']:,} symbols")
+    show_result(result, args.output, "molecule")
+    print(f"dictionary: {counted(result['symbols'], 'symbol')}")

@@ -11,7 +11,7 @@ depends on the model. See docs/finetune.md.
 
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, script
+from lib.command_line import UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.finetuning.squad.source import read_squad
 
@@ -72,19 +72,20 @@ def main(argv: list[str] | None = None) -> None:
             split = tokenise(squad, encoder, {**settings, "unlabelled": len(unlabelled)})
             with atomic(folder / f"{name}.npz", "wb") as file:
                 save_split(split, file)
+            questions = counted(len(squad.questions), "question")
+            contexts = counted(len(squad.contexts), "context")
             unanswerable = sum(not question.answers for question in squad.questions)
-            print(
-                f"  {name}: {len(squad.questions):,} questions ({unanswerable:,} without an answer) on "
-                f"{len(squad.contexts):,} contexts of {sum(map(len, split.context_tokens)):,} tokens"
-            )
+            tokens = counted(sum(map(len, split.context_tokens)), "token")
+            print(f"  {name}: {questions} ({unanswerable:,} without an answer) on {contexts} of {tokens}")
             for ids, what in (
-                (unlabelled, "may have one that is not given: the split can be predicted, not scored"),
-                (squad.not_in_context, "have an answer not in its context"),
-                (squad.moved, "have an answer not at its answer_start; its nearest occurrence is used"),
+                (unlabelled, "without answers that may have some: the split can be predicted, not scored"),
+                (squad.not_in_context, "with an answer not in its context"),
+                (squad.moved, "with an answer not at its answer_start; its nearest occurrence is used"),
             ):
                 if ids:
-                    print(f"  {name}: {len(ids):,} questions {what}: {', '.join(ids[:5])}")
+                    print(f"  {name}: {counted(len(ids), 'question')} {what}: {', '.join(ids[:5])}")
             if name != "train" and (known := len(asked_in(squad) & trained)):
-                print(f"  {name}: {known:,} questions are in train too, so its scores are too optimistic")
+                shown = counted(known, "question")
+                print(f"  {name}: {shown} of train too, so its scores are too optimistic")
     if encoder.unknown:
-        print(f"  {encoder.unknown:,} tokens missing from the dictionary became <unk>")
+        print(f"  {counted(encoder.unknown, 'token')} missing from the dictionary became <unk>")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import tokenizers
-from lib.command_line import argument_parser, positive, script
+from lib.command_line import argument_parser, counted, positive, script
 from lib.data.binarise import binarise, draft_of
 from lib.data.bpe import TextEncoder, copy_bpe, dictionary_of
 from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
@@ -58,11 +58,10 @@ def main(argv: list[str] | None = None) -> None:
         result = binarise(folder, [*train], [*valid], read, encode, workers=args.workers, **share)
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
-        print(f"{files:,} file{'s' * (files > 1)} as {layout}")
-    show_result(result, args.output, "sentences")
-    print(
-        f"{result['documents']:,} documents, {result['paragraphs']:,} paragraphs; skipped as empty: "
-        f"{result['empty documents']:,} documents, {result['empty paragraphs']:,} paragraphs"
-    )
+        print(f"{counted(files, 'file')} as {layout}")
+    show_result(result, args.output, "sentence")
+    for about, what in (("", ""), ("skipped as empty: ", "empty ")):
+        documents = counted(result[f"{what}documents"], "document")
+        print(f"{about}{documents}, {counted(result[f'{what}paragraphs'], 'paragraph')}")
     print(f"tokens that became <unk>: {result['unknown tokens']:,}")
     print(f"tags and empty brackets removed from Wikipedia's text: {result['markup removed']:,}")

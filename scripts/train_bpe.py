@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, script, whole
+from lib.command_line import UserError, argument_parser, counted, script, whole
 from lib.data.documents import COLUMN, documents_of, layouts_of
 from lib.data.text import paragraphs_of
 from lib.files import write_lines
@@ -72,4 +72,4 @@ def main(argv: list[str] | None = None) -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     write_lines(path, [tokenizer.to_str(pretty=True)])
-    print(f"{path}: {tokenizer.get_vocab_size():,} tokens")
+    print(f"{path}: {counted(tokenizer.get_vocab_size(), 'token')}")

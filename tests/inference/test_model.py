@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from fs_plugins.measures.masked_samples import load_samples
 from tests.huggingface.test_export import molecule_checkpoint
@@ -107,6 +108,16 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
     other = save_checkpoint("exlm_base")
     with pytest.raises(ValueError, match=str(other)):
         load(other, device="cpu").predict("this is good")
+
+
+@pytest.mark.parametrize(("head", "pairs"), [("sst2", False), ("rte", True)])
+def test_a_pair_is_refused_by_a_model_of_single_sentences(head, pairs, save_checkpoint, corpus, tmp_path):
+    criterion = {"_name": "sentence_prediction", "classification_head_name": head}
+    path = save_checkpoint("mlm_tiny", criterion, "glue", heads=[("classification", head, 2)])
+    for model in (path, export(path, tmp_path / "exported", data=corpus)):
+        found = [*load(model, data=corpus, device="cpu").predict([("I am sorry", "bad news"), "very good"])]
+        assert [row is not None for row, _ in found] == [pairs, True]
+        assert pairs or "'bad news') are 2 texts" in found[0][1]
 
 
 def test_a_tuple_of_molecules_is_no_pair(save_checkpoint):

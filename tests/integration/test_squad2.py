@@ -67,7 +67,7 @@ def test_questions_without_answers_are_predicted_and_not_scored(memorised, squad
     squad.save(data, split, "test")
     flags = [folder / "checkpoint_best.pt", data, "--output", tmp_path, "--device", "cpu", "--split", "test"]
     assert evaluate.main([*map(str, flags)]) == 0
-    assert "test: no scores, as 4 questions have no answers" in capsys.readouterr().out
+    assert "test: no scores: 4 questions without answers" in capsys.readouterr().out
     assert json.loads((tmp_path / "result.json").read_text())["metrics"] == {}
     assert len(json.loads((tmp_path / "predictions.json").read_text())) == len(split.squad.questions)
 

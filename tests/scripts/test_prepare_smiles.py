@@ -108,7 +108,7 @@ def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
         out = tmp_path / flags[1]
         assert prepare_smiles.main([*map(str, (out, *words, *flags))]) == 0
         assert json.loads((out / "prepared.json").read_text())["valid_in_train"] == count
-        assert "2 of --valid" in capsys.readouterr().out
+        assert "in --train and in --valid: 2" in capsys.readouterr().out
 
 
 def test_what_is_refused_before_work_starts(tmp_path, refused):

@@ -28,7 +28,7 @@ from omegaconf import II, MISSING
 from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.finetuning.moleculenet.data import LabelsDataset, one_class_only, read_folder, read_labels
+from fs_plugins.finetuning.moleculenet.data import LabelsDataset, read_folder, read_labels
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
 from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
@@ -51,7 +51,6 @@ class MoleculePropertyConfig(FairseqDataclass):
     )
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
     classification_head_name: str = II("criterion.classification_head_name")
-    best_checkpoint_metric: str = II("checkpoint.best_checkpoint_metric")
     seed: int = II("common.seed")
 
 
@@ -132,8 +131,6 @@ class MoleculePropertyTask(ScoredTask):
         rows = len(tokens)
         path = Path(self.cfg.data) / f"{split}.labels.npy"
         self.labels[split] = labels = read_labels(path, rows, len(self.properties.names))
-        if self.properties.kind == "classification":
-            self._say_one_class(split, labels)
         dataset = NestedDictionaryDataset(
             {
                 "id": IdDataset(),
@@ -171,19 +168,6 @@ class MoleculePropertyTask(ScoredTask):
             tokens = TruncateDataset(StripTokenDataset(tokens, eos), limit - 2)
             tokens = AppendTokenDataset(tokens, eos)
         return PrependTokenDataset(tokens, self.dictionary.bos())
-
-    def _say_one_class(self, split: str, labels: np.ndarray) -> None:
-        """Warns of what the metrics leave out; raises if nothing is left to choose the best checkpoint by."""
-        single = one_class_only(labels)
-        names = [name for name, one in zip(self.properties.names, single, strict=True) if one]
-        if names:
-            about = f"{len(names)} of {len(single)} properties have no labels of both classes, and so no AUC"
-            logger.warning("%s: %s: %s", split, about, ", ".join(names[:10]))
-        if single.all() and split.startswith("valid") and self.cfg.best_checkpoint_metric == "auc":
-            raise ValueError(
-                f"no property has labels of both classes in {split}: there is no AUC to choose the best "
-                "checkpoint by; split the data otherwise, or pass --best-checkpoint-metric loss"
-            )
 
     def rows(self, sample, outputs):
         """Returns [B, outputs] float64: values of a regression, in the labels' units; else logits."""

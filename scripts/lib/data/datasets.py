@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from fairseq.data import indexed_dataset as form
-from lib.command_line import UserError, positive, share
+from lib.command_line import UserError, counted, positive, share
 
 from fs_plugins.files import atomic
 
@@ -65,16 +65,17 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
 
 
 def show_result(result: dict, output: Path, what: str) -> None:
-    """Prints what ``binarise`` came to, whose sentences are ``what``."""
+    """Prints what ``binarise`` came to, each of whose sentences is a ``what``."""
     for split in ("train", "valid"):
-        print(f"{split}: {result[split]['sentences']:,} {what}, {result[split]['tokens']:,} tokens")
-    if (tokens := result["valid"]["tokens"]) < FEW_TOKENS:
-        few = f"warning: {tokens:,} tokens are few to choose checkpoint_best.pt by, or to measure on"
-        print(f"{few}: give more for validation, by --valid or --valid-share")
+        sentences, tokens = result[split]["sentences"], result[split]["tokens"]
+        print(f"{split}: {counted(sentences, what)}, {counted(tokens, 'token')}")
+    if tokens < FEW_TOKENS:
+        few = "few tokens to choose checkpoint_best.pt by, or to measure on: give more for validation"
+        print(f"warning: {few}, by --valid or --valid-share")
     if repeated := result["valid_in_train"]:
-        print(f"warning: {repeated:,} of --valid are in --train too: validation is too good, leave them out")
+        print(f"warning: in --train and in --valid: {repeated:,}; validation is too good, leave them out")
     total = sum(result["rejected"].values())
     reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
     if total > sum(result[split]["sentences"] for split in ("train", "valid")):
-        print(f"warning: most of the input was rejected: are {what} where they are looked for?")
+        print(f"warning: most of the input was rejected: are {what}s where they are looked for?")
     print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

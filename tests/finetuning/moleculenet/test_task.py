@@ -17,7 +17,7 @@ ROWS = [([0, 1, 2], [0, 1, NAN]), ([3], [1, NAN, NAN]), ([4, 5, 6, 7, 0], [0, 0,
 
 
 def task(folder, **options):
-    options = {"classification_head_name": "property", "best_checkpoint_metric": "auc", "seed": 1, **options}
+    options = {"classification_head_name": "property", "seed": 1, **options}
     return MoleculePropertyTask.setup_task(MoleculePropertyConfig(data=str(folder), **options))
 
 
@@ -74,16 +74,6 @@ def test_long_molecules_are_cut(folder, caplog):
     assert "train: 1 of 3 molecules have more than 6" in caplog.text
     four = task(folder, tokens_per_molecule=4).load_dataset("train")
     assert four[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 2]
-
-
-def test_no_auc_to_choose_by(tmp_path, folder, caplog):
-    task(folder).load_dataset("valid")
-    assert "1 of 3" in caplog.text
-    rows = [([i], [1.0, NAN]) for i in range(3)]
-    folder = write_properties(tmp_path / "other", {"train": [([0], [1.0, 0.0])], "valid": rows})
-    with pytest.raises(ValueError, match="valid"):
-        task(folder).load_dataset("valid")
-    assert len(task(folder, best_checkpoint_metric="loss").load_dataset("valid")) == 3
 
 
 def test_another_dictionary_and_labels_of_other_molecules(folder):

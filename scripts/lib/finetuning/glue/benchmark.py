@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from fairseq.data import data_utils
-from lib.command_line import Flags, UserError
+from lib.command_line import Flags, UserError, counted
 from lib.files import write_lines, write_result
 from lib.finetuning.benchmark import (
     RECIPES,
@@ -103,7 +103,7 @@ class Glue(Benchmark):
         for split, values in scores.items():
             shorter = f", {cut[split][0]:,} of them cut to {limit} tokens" if cut[split][0] else ""
             shown = ", ".join(f"{metric} {100 * value:.2f}" for metric, value in values.items())
-            lines.append(f"{name} {split} ({rows[split]:,} rows{shorter}): {shown}")
+            lines.append(f"{name} {split} ({counted(rows[split], 'row')}{shorter}): {shown}")
         return "\n".join(lines)
 
     def add_settings(self, add: Callable) -> None:

@@ -52,8 +52,9 @@ def read_split(files: list[Path], task: Task, split: str, skip_broken: bool) -> 
         rows = read(files, task, labelled, skip_broken if split == "train" else None)
         for column in task.sentences:
             rows.table[column] = rows.table[column].str.strip()
+        labels = rows.table[task.label] if labelled else None
     if labelled:
-        labels, known = rows.table[task.label], ", ".join(task.labels)
+        known = ", ".join(task.labels)
         wrong = ~labels.isin(task.labels)
         if task.regression:
             wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)

@@ -1,7 +1,9 @@
 """What is written of predictions on molecules, by a fine-tuned model or a baseline."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +18,8 @@ from fs_plugins.finetuning.moleculenet.metrics import by_property, metrics_of, s
 from fs_plugins.finetuning.outputs import PropertyInfo
 
 SPLITS, PICTURE = ("valid", "test"), ".predictions.png"
+MOST, COLUMNS, INCHES = 9, 3, 3.2  # properties in a picture, and in a row of it; the size of each
+RIGHT = "0.6"  # the colour of the line on which predictions are right
 
 
 @dataclass
@@ -42,18 +46,42 @@ class LabelledSplit:
 
 def write_predictions(path: Path, split: LabelledSplit, shown: np.ndarray, info: PropertyInfo) -> None:
     """Writes a row for each molecule; an empty cell is a missing label."""
-    columns = [("line", split.lines), ("smiles", split.smiles)]  # a property may have such a name too
-    columns += zip(info.outputs.names, shown.T, strict=True)
-    labels = [(f"{name} (label)", truths) for name, truths in zip(info.names, split.labels.T, strict=True)]
-    if info.kind == "multiclass":
-        columns += labels
-    else:  # each beside its prediction
-        columns[2:] = [column for pair in zip(columns[2:], labels, strict=True) for column in pair]
-    header, values = zip(*columns, strict=True)
+    outputs = zip(info.outputs.names, shown.T, strict=True)
+    labels = zip((f"{name} (label)" for name in info.names), split.labels.T, strict=True)
+    # each label beside its prediction, but that of classes behind those of all
+    by_classes = info.kind == "multiclass"
+    columns = [*outputs, *labels] if by_classes else chain(*zip(outputs, labels, strict=True))
+    # a property may have the name of a column too
+    header, values = zip(("line", split.lines), ("smiles", split.smiles), *columns, strict=True)
     header = [*map(plain_cell, header)]
     with atomic(path) as file:
         table = pd.DataFrame(dict(enumerate(values)))
         table.to_csv(file, index=False, header=header, float_format=f"%.{DIGITS}g")
+
+
+def truth_against_prediction(
+    names: Sequence[str], labels: np.ndarray, predictions: np.ndarray, about: str
+) -> "Figure":  # noqa: F821
+    """Returns a picture with a square for each of the first properties, of labels [N, properties], NaN where
+    there is none, and predictions [N, properties]."""
+    from matplotlib.figure import Figure  # here, as it logs to the terminal while fairseq is imported
+
+    shown = [i for i in range(len(names)) if not np.isnan(labels[:, i]).all()][:MOST]
+    columns = min(len(shown), COLUMNS) or 1
+    rows = max(1, -(-len(shown) // columns))
+    figure = Figure((INCHES * columns, INCHES * rows), layout="constrained", label=about)
+    for place, i in enumerate(shown, start=1):
+        truth, found = labels[~np.isnan(labels[:, i]), i], predictions[~np.isnan(labels[:, i]), i]
+        axes = figure.add_subplot(rows, columns, place)
+        axes.axline((truth[0], truth[0]), slope=1, color=RIGHT, lw=1)
+        axes.plot(truth, found, "o", ms=3, alpha=0.5, mew=0)
+        rmse = np.sqrt(np.mean((found - truth) ** 2))
+        axes.set_title(f"{names[i]}: RMSE {rmse:.3g}, n = {len(truth)}", fontsize=9, parse_math=False)
+        axes.set(xlabel="label", ylabel="prediction")
+        ends = min(truth.min(), found.min()), max(truth.max(), found.max())
+        axes.update_datalim([(end, end) for end in ends])  # the same on both
+        axes.set_aspect("equal", "datalim")
+    return figure
 
 
 def write_results(
@@ -80,9 +108,6 @@ def write_results(
             probabilities of sure predictions round to the same 1.0.
         more: name -> split -> further figures.
     """
-    # matplotlib, which takes a second to load
-    from lib.finetuning.moleculenet.pictures import truth_against_prediction, write_picture
-
     folder, metrics = read_folder(data), {}
     info = info or PropertyInfo.from_dict(folder)
     threshold = 0.0 if logits else 0.5
@@ -100,7 +125,8 @@ def write_results(
         write_predictions(save / f"{name}.predictions.csv", split, shown, info)
         if info.regression:
             figure = truth_against_prediction(info.names, split.labels, shown, f"{model}, {name}")
-            write_picture(save / f"{name}{PICTURE}", figure)
+            with atomic(save / f"{name}{PICTURE}", "wb") as file:
+                figure.savefig(file, format="png", dpi=160, metadata={"Software": None})
     names = metrics_of(info.kind, len(info.names))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
     write_result(save, "moleculenet", folder["dataset"], names[0], metrics, run, **about)

@@ -4,7 +4,7 @@ import argparse
 import math
 from pathlib import Path
 
-from lib.command_line import Flags, UserError
+from lib.command_line import Flags, UserError, counted
 from lib.files import write_result
 from lib.finetuning.benchmark import RECIPES, Benchmark, Predictions, positions, tried_point
 from lib.run.checkpoints import Pretrained
@@ -62,13 +62,13 @@ class Squad(Benchmark):
         about = {"split": split, "threshold": threshold, "windows": len(ids)}
         write_result(args.output, self.name, NAME, task.metric, scores, args.checkpoint.parent, **about)
         if unlabelled:
-            return f"{args.checkpoint}, {split}: no scores, as {unlabelled:,} questions have no answers"
+            return f"{args.checkpoint}, {split}: no scores: {counted(unlabelled, 'question')} without answers"
         [scores] = scores.values()
         return (
             f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} (of questions with "
             f"an answer {scores.get('HasAns_f1', math.nan):.2f}) at threshold {threshold:g}; F1 "
             f"{scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
-            f"{scores['total']:,} questions"
+            f"{counted(scores['total'], 'question')}"
         )
 
     def data(self, settings: argparse.Namespace) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 
-from lib.command_line import UserError
+from lib.command_line import UserError, counted
 from lib.data.parquet import PARQUET, columns_of, rows_of, shards_of
 from lib.data.text_files import opened
 
@@ -47,8 +47,8 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
                         unlabelled.append(question.id)
     if unlabelled and split in ("train", "valid"):
         raise UserError(
-            f"{len(unlabelled):,} questions of {', '.join(map(str, paths))} have no answers and are not "
-            f"is_impossible, such as {unlabelled[0]}: to predict such questions, prepare them by --split test"
+            f"{', '.join(map(str, paths))}: {counted(len(unlabelled), 'question')} without answers, not "
+            f"is_impossible either, such as {unlabelled[0]}: to predict them, prepare them by --split test"
         )
     if split == "train" and not any(q.answers and q.answers[0].start >= 0 for q in squad.questions):
         raise UserError(f"no question of {', '.join(map(str, paths))} has an answer that is in its context")

@@ -5,8 +5,12 @@ import json
 import baseline_moleculenet
 import numpy as np
 import pytest
-from lib.finetuning.moleculenet.pictures import truth_against_prediction
-from lib.finetuning.moleculenet.results import LabelledSplit, write_predictions, write_results
+from lib.finetuning.moleculenet.results import (
+    LabelledSplit,
+    truth_against_prediction,
+    write_predictions,
+    write_results,
+)
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.outputs import PropertyInfo

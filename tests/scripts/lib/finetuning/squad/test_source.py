@@ -36,7 +36,7 @@ def test_questions_without_answers_can_be_predicted_only(tmp_path):
     path = write_file(tmp_path / "a.json", squad_json(*asked))
     squad, unlabelled = read_squad([path], "test")
     assert [q.answers for q in squad.questions] == [()] * 3 and unlabelled == ["q1", "q2"]
-    with pytest.raises(UserError, match="2 questions .*q1.* --split test"):
+    with pytest.raises(UserError, match="2 questions without answers.*q1.* --split test"):
         read_squad([path], "valid")
 
 
@@ -59,7 +59,7 @@ def test_parquet_of_the_hub(tmp_path):
     [
         ([question(answers=[("1066", 0)]), question("q2", ())], "no question of .*a.json has"),
         ([question(), question()], "question q1 is in"),
-        ([question("q1", (), is_impossible="false")], "1 questions .*q1"),
+        ([question("q1", (), is_impossible="false")], "1 question without .*q1"),
     ],
 )
 def test_what_is_refused(tmp_path, questions, named):
