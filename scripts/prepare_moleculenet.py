@@ -20,7 +20,7 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 """
 
 import argparse
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import compress, starmap
 from pathlib import Path
@@ -28,7 +28,6 @@ from textwrap import shorten
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
-import pandas as pd
 import rdkit
 from lib.command_line import UserError, argument_parser, count, counted, proportion, script, size, whole
 from lib.data.datasets import write_dataset
@@ -124,10 +123,10 @@ def encode(molecules: list[Molecule], args: argparse.Namespace, allow_valence: b
                 parse_molecule(row.smiles)
             except ValueError as error:
                 row.remarks.append(str(error))
-        if unknown := Counter(token for token in row.tokens if token not in known):
+        if unknown := [token for token in row.tokens if token not in known]:
             affected += 1
-            unknown_tokens += unknown
-            row.remarks.append(f"unknown tokens {' '.join(sorted(unknown))}")
+            unknown_tokens.update(unknown)
+            row.remarks.append(f"unknown tokens {' '.join(sorted({*unknown}))}")
     if affected > args.max_unknown * len(readable):
         named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
         raise UserError(
@@ -173,8 +172,7 @@ def useless_labels(labels: dict[str, np.ndarray], names: list[str], classificati
     remarks = []
     what = "labels of both classes" if classification else "labels that differ"
     for part, values in labels.items():
-        differ = np.fmin.reduce(values) < np.fmax.reduce(values)
-        useless = one_class_only(values) if classification else ~differ
+        useless = one_class_only(values) if classification else ~varies(values)
         fatal = useless if classification or part == "train" else np.isnan(values).all(0)
         if fatal.all() and part != "test":
             raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")
@@ -189,28 +187,30 @@ def useless_labels(labels: dict[str, np.ndarray], names: list[str], classificati
 def repeated_molecules(parts: Splits) -> list[str]:
     """Returns what to report of molecules that occur more than once, compared by RDKit's canonical SMILES;
     those with different labels get a remark that names the others."""
-    kept = [row for part in parts.values() for row in part]
-    rows = [(row.canonical, name, *row.labels) for name, part in parts.items() for row in part]
-    table = pd.DataFrame(rows)
-    copies = table[table.duplicated(0, keep=False)].groupby(0)
-    if not len(copies):
-        return []
-    distinct = copies.nunique()  # splits of each molecule, then its labels that are not missing
-    differ = (distinct.iloc[:, 1:] > 1).any(axis=1)
-    for smiles in differ[differ].index:
-        several = [kept[i] for i in copies.groups[smiles]]
-        for row in several:
-            others = ", ".join(f"{one.line} {one.split}".strip() for one in several if one is not row)
-            row.remarks.append(f"the same molecule as in line {others}, with another label")
-    counts = {
-        "with different labels": differ.sum(),
-        "in more than one split": (distinct[1] > 1).sum(),
-        "in both train and test, so test metrics are too optimistic": sum(
-            {"train", "test"} <= {*found} for found in copies[1].agg(list)
-        ),
-    }
-    details = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
-    return [f"molecules that occur more than once (same canonical SMILES): {len(copies):,}{details}"]
+    copies, differ, apart, tested = defaultdict(list), 0, 0, 0
+    for part, rows in parts.items():
+        for row in rows:
+            copies[row.canonical].append((part, row))
+    repeated = [found for found in copies.values() if len(found) > 1]
+    for found in repeated:
+        places, rows = {part for part, _ in found}, [row for _, row in found]
+        apart += len(places) > 1
+        tested += {"train", "test"} <= places
+        if varies(np.array([row.labels for row in rows])).any():
+            differ += 1
+            for row in rows:
+                others = ", ".join(f"{one.line} {one.split}".strip() for one in rows if one is not row)
+                row.remarks.append(f"the same molecule as in line {others}, with another label")
+    details = f", {differ:,} with different labels" if differ else ""
+    details += f", {apart:,} in more than one split" if apart else ""
+    details += f", {tested:,} in both train and test, so test metrics are too optimistic" if tested else ""
+    what = "molecules that occur more than once (same canonical SMILES)"
+    return [f"{what}: {len(repeated):,}{details}"] if repeated else []
+
+
+def varies(labels: np.ndarray) -> np.ndarray:
+    """Returns [properties] bool: whose labels [N, properties] differ, those aside that are missing."""
+    return np.fmin.reduce(labels) < np.fmax.reduce(labels)
 
 
 def write_folder(folder: Path, molecules: list[Molecule], parts: Splits, labels: dict, dictionary) -> dict:

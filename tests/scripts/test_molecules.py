@@ -116,12 +116,7 @@ def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp
         call("predict", *paths, table, "--output", tmp_path / f"b{ending}")
         with opener(tmp_path / f"b{ending}", "rt", newline="") as file:
             assert [*csv.DictReader(file)] == rows
-    for what, name in (
-        ("predict", "b.tsv"),
-        ("predict", "b.parquet"),
-        ("embed", "b.csv"),
-        ("embed", "b.npz"),
-    ):
+    for what, name in (("predict", "b.tsv"), ("embed", "b.npz")):
         message = refused(script.main, what, paths[0], table, "--output", tmp_path / name, "--device", "cpu")
         assert name in message and not (tmp_path / name).exists()
     assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found.mean(0)), ""]
@@ -184,14 +179,8 @@ def test_a_repeated_mlm_from_molecules_to_predictions(tmp_path):
     table = "smiles,y\n" + "".join(f"{smiles},{len(smiles)}\n" for smiles in lines)
     words = ["mine", write_file(tmp_path / "a.csv", table), tmp_path / "mine", "--dictionary", bins]
     assert prepare_moleculenet.main([*map(str, words), "--kind", "regression", "--split", "random"]) == 0
-    pages.run(
-        "finetune_moleculenet",
-        "mine",
-        runs / "3" / "checkpoint_last.pt",
-        tmp_path / "mine",
-        runs / "m",
-        *FLAGS,
-    )
+    start = runs / "3" / "checkpoint_last.pt"
+    pages.run("finetune_moleculenet", "mine", start, tmp_path / "mine", runs / "m", *FLAGS)
     checkpoint = load_checkpoint(runs / "m" / "checkpoint_best.pt", device="cpu")
     found = read_csv(runs / "m" / "test.predictions.csv")
     for row in found:
@@ -201,10 +190,6 @@ def test_a_repeated_mlm_from_molecules_to_predictions(tmp_path):
             [[value]] = checkpoint.model(torch.tensor([ids]), classification_head_name="property")[0]
         expected = value.item() * checkpoint.properties.std[0] + checkpoint.properties.mean[0]
         assert float(row["y"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
-    call("predict", runs / "m" / "checkpoint_best.pt", tmp_path / "a.csv", "--output", tmp_path / "p.csv")
-    told = {row["smiles"]: row["y (predicted)"] for row in read_csv(tmp_path / "p.csv")}
-    for row in found:
-        assert float(told[row["smiles"]]) == pytest.approx(float(row["y"]), rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -101,14 +101,19 @@ def test_unknown_tokens_are_kept_named_and_counted(prepare):
     assert "2 of 32 molecules" in message and "[Si] (2), [Se] (1)" in message
 
 
-def test_unimol_lmdbs(prepare, tmp_path):
-    labels = [[np.bool_(i % 2), -1 if i % 3 else 1] for i in range(30)]
+def unimol(folder, labels):
+    """Uni-Mol's files of MOLECULES; the last is in LMDB's own layout."""
     values = [pickle.dumps({"smi": s, "target": y}) for s, y in zip(MOLECULES, labels, strict=True)]
-    folder = tmp_path / "unimol"
     (folder / "test.lmdb").mkdir(parents=True)
     write_lmdb(folder / "train.lmdb", [*values[:20], b"broken"])
     write_lmdb(folder / "valid.lmdb", values[20:25])
     write_lmdb(folder / "test.lmdb" / "data.mdb", values[25:])
+    return folder
+
+
+def test_unimol_lmdbs(prepare, tmp_path):
+    labels = [[np.bool_(i % 2), -1 if i % 3 else 1] for i in range(30)]
+    folder = unimol(tmp_path / "unimol", labels)
     description = prepare(folder, "--label-columns", "a", "b")
     assert description["split"]["kind"] == "given" and description["skipped"] == 1
     for split, first in (("train", 0), ("valid", 20), ("test", 25)):
@@ -118,23 +123,18 @@ def test_unimol_lmdbs(prepare, tmp_path):
             assert np.isnan(b) if i % 3 else b == 1
     assert "--split" in prepare.refused(folder, *RANDOM)
     assert "train.lmdb, entry 1: " in prepare.refused(folder, "--label-columns", "a")  # of two labels
-
-
-def test_a_value_of_minus_one_in_an_lmdb_is_a_value(prepare, tmp_path):
-    (tmp_path / "unimol").mkdir()
-    for split, count in (("train", 6), ("valid", 2), ("test", 2)):
-        entries = [{"smi": smiles, "target": [-1.0, i]} for i, smiles in enumerate(MOLECULES[:count])]
-        write_lmdb(tmp_path / "unimol" / f"{split}.lmdb", [*map(pickle.dumps, entries)])
-    description = prepare(tmp_path / "unimol", "--kind", "regression")
-    assert all(labels.tolist() == [-1.0, row - 1] for row, _, _, labels in prepare.read())
-    assert description["mean"] == [-1.0, 2.5]
+    values = prepare(folder, "--kind", "regression", out="values")  # of which -1 is one
+    assert values["names"] == ["property-1", "property-2"]
+    assert {float(b) for *_, (_, b) in prepare.read(out="values")} == {-1.0, 1.0}
 
 
 def test_classes_and_a_table_without_valid(prepare):
-    rows = [f"{smiles},{i % 3},{'test' if i > 20 else 'train'}" for i, smiles in enumerate(MOLECULES)]
+    rows = [f"{smiles},{i % 3},train" for i, smiles in enumerate(MOLECULES[:21])]
+    rows += [f"{smiles},{i % 2 * 3},test" for i, smiles in enumerate(MOLECULES[21:])]
     asked = {"header": "smiles,label,part"}
     description = prepare(rows, *GIVEN, "--kind", "multiclass", **asked)
-    assert description["names"] == ["label"] and description["classes"][2:] == ["label 2"]
+    assert description["names"] == ["label"]
+    assert description["classes"] == [f"label {i}" for i in range(4)]  # the last is in the test set alone
     assert description["split"] == {"kind": "given", "seed": 1}
     assert any("drawn from train" in remark for remark in description["remarks"])
     assert {int(labels[0]) for *_, labels in prepare.read("train")} == {0, 1, 2}
@@ -142,13 +142,6 @@ def test_classes_and_a_table_without_valid(prepare):
     assert "line 32 train: not a label: label is '0.5'" in message
     two = [f"{smiles},{i % 3},{i % 2}" for i, smiles in enumerate(MOLECULES)]
     assert "('a', 'b')" in prepare.refused(two, *RANDOM, "--kind", "multiclass", header="smiles,a,b")
-
-
-def test_the_highest_class_may_be_of_one_part_alone(prepare):
-    labels = (3 if where == "test" else i % 2 for i, where in enumerate(SPLITS))
-    rows = [",".join(map(str, row)) for row in zip(MOLECULES, labels, SPLITS, strict=True)]
-    found = prepare(rows, *GIVEN, "--kind", "multiclass", header="smiles,label,part")
-    assert found["classes"] == [f"label {i}" for i in range(4)]
 
 
 REGRESSION = ("--kind", "regression", *RANDOM)
@@ -312,16 +305,6 @@ def test_no_test_set_and_a_test_set_alone(how, prepare):
     alone = prepare([f"{s},1" for s in MOLECULES], "--split", how, "--split-sizes", 0, 0, 1, out="alone")
     assert [*alone["sizes"]] == ["test"] and len(prepare.read("test", out="alone")) == 30
     assert "--split-sizes" in prepare.refused(ROWS, "--split", how, "--split-sizes", 1, 0, 1)
-
-
-def test_a_column_named_as_a_molecule_and_what_excel_and_others_write(prepare):
-    rows = [f"{i};{s};{i % 2}" for i, s in enumerate(MOLECULES)]
-    lines = ["sep=;", "id;N;label", *rows]
-    path = write_file(prepare.folder / "excel.csv", "\r\n".join(lines).encode("utf-8-sig"))
-    prepare(path, *RANDOM, "--smiles-column", "N", "--label-columns", "label")
-    assert sorted(line for line, *_ in prepare.read()) == list(range(3, 33))
-    quoted = [f"{s}\t1" for s in CARBONS] + ['"C\t1']
-    assert "begins on line 26" in prepare.refused(quoted, *RANDOM, header="smiles\tlabel")
 
 
 def test_decimal_commas(prepare):

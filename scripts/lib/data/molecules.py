@@ -50,52 +50,46 @@ def format_of(path: Path, formats: Sequence[str] = (*TEXT_FORMATS, *LMDB)) -> st
 def header_of(path: Path, form: TableFormat) -> list[str]:
     """Returns the names of the cells of each record of a file: a table's columns, or those of a file of
     lines. Raises UserError if it has no column of SMILES."""
-    suffix = format_of(path, TEXT_FORMATS)
-    if _is_table(path, suffix, form):
-        _, header = next(table_rows(path, form))
-        column_of(header, form.column, path, SMILES_OPTION)
-        return header
-    return [form.column, "name"] if suffix in NAMED_LINES else [form.column]
+    return _open(path, form)[0]
 
 
 def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
     """Yields the records of a file, in order; of a table, those of a column. A .txt file is a table if its
     first line has the name of the column. Raises UserError if the file is of an unknown format, or lacks the
     column."""
-    suffix = format_of(path)
-    if suffix in LMDB:
+    if format_of(path) in LMDB:
         for key, value in lmdb_items(path):
             yield Record(key.decode("ascii", "backslashreplace"), value)
-    elif _is_table(path, suffix, form):
-        yield from _table_records(path, form)
-    else:
-        for number, text in enumerate(_lines(path, form), 1):
-            words = [*text.split(maxsplit=1), "", ""][:2] if suffix in NAMED_LINES else [text]
-            is_header = number == 1 and words[0].removeprefix("#").lower() == form.column.lower()
-            if suffix not in NAMED_LINES or not is_header:
-                yield Record(str(number), words[0].encode(errors="surrogateescape"), "", words)
+        return
+    header, index, rows = _open(path, form)
+    for number, row in rows:
+        content, fault = row[index].strip() if len(row) > index else "", ""
+        if index and row and (fault := cells_fault(row, header)):  # one of them may be the molecule
+            content = ",".join(row)
+        yield Record(str(number), content.encode(errors="surrogateescape"), fault, row)
 
 
-def _is_table(path: Path, suffix: str, form: TableFormat) -> bool:
-    if suffix not in LINES or not form.header:
-        return suffix in TABLES
-    first = next(_lines(path, form), "")
-    mark = form.separator or separator_of(first, form.column)
-    return bool(columns_named(form.column, [cell.strip().strip('"') for cell in first.split(mark)]))
+def _open(path: Path, form: TableFormat) -> tuple[list[str], int, Iterator[tuple[int, list[str]]]]:
+    """Returns the names of a row's cells, the index of the SMILES, and (line, cells) of each row."""
+    suffix = format_of(path, TEXT_FORMATS)
+    is_table = suffix in TABLES
+    if suffix in LINES and form.header:
+        first = next(_lines(path, form), "")
+        mark = form.separator or separator_of(first, form.column)
+        is_table = bool(columns_named(form.column, [cell.strip().strip('"') for cell in first.split(mark)]))
+    if is_table:
+        rows = table_rows(path, form)
+        _, header = next(rows)
+        return header, column_of(header, form.column, path, SMILES_OPTION), rows
+    lines = enumerate(_lines(path, form), 1)
+    if suffix in LINES:
+        return [form.column], 0, ((number, [text]) for number, text in lines)
+    rows = ((number, [*text.split(maxsplit=1), "", ""][:2]) for number, text in lines)
+    named = {form.column.lower(), f"#{form.column.lower()}"}  # a header
+    return [form.column, "name"], 0, (row for row in rows if row[0] > 1 or row[1][0].lower() not in named)
 
 
 def _lines(path: Path, form: TableFormat) -> Iterator[str]:
     """Yields the lines of a file without white space around them."""
     with opened(path) as file:
         yield from map(str.strip, text_of(file, form))
-
-
-def _table_records(path: Path, form: TableFormat) -> Iterator[Record]:
-    rows = table_rows(path, form)
-    _, header = next(rows)
-    index = column_of(header, form.column, path, SMILES_OPTION)
-    for number, row in rows:
-        content, fault = row[index].strip() if len(row) > index else "", ""
-        if index and row and (fault := cells_fault(row, header)):  # one of them may be the molecule
-            content = ",".join(row)
-        yield Record(str(number), content.encode(errors="surrogateescape"), fault, row)

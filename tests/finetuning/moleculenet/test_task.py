@@ -1,7 +1,6 @@
 """The task: batches, heads, what checkpoints hold, and bad data."""
 
 import argparse
-import dataclasses
 
 import numpy as np
 import pytest
@@ -92,23 +91,6 @@ def test_the_order_of_the_training_follows_the_seed(folder):
     orders = [task(folder, seed=seed).load_dataset("train").ordered_indices() for seed in (1, 1, 2)]
     assert orders[0].tolist() == orders[1].tolist() != orders[2].tolist()
     assert sorted(orders[2].tolist()) == list(range(40))
-
-
-def test_a_trained_model_brings_its_scale(tmp_path):
-    """Data of other molecules have another; other properties, or another form of SMILES, are refused."""
-    rows = [([i], [1e6 + i]) for i in range(4)]
-    first, second = (
-        task(write_properties(tmp_path / name, {"train": some}, "regression"))
-        for name, some in (("a", rows), ("b", rows[:2]))
-    )
-    model = first.build_model(builders.flags("exlm_tiny", **builders.SMALL))
-    second.prepare_for(argparse.Namespace(path="a.pt", model=model, properties=first.properties))
-    outputs = torch.tensor([[0.25]])
-    assert torch.equal(second.rows({}, outputs), first.rows({}, outputs))
-    for other in ({"names": ("x",)}, {"canonical": False}, {"kind": "classification"}):
-        properties = dataclasses.replace(first.properties, **other)
-        with pytest.raises(ValueError, match=next(iter(other))):
-            second.prepare_for(argparse.Namespace(path="a.pt", model=model, properties=properties))
 
 
 def test_scores_are_those_of_the_rows_given_in_the_units_of_the_labels(tmp_path):

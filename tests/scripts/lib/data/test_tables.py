@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lib.command_line import UserError
-from lib.data.tables import TableFormat, column_of, separator_of, table_rows
+from lib.data.tables import SMILES_OPTION, TableFormat, column_of, separator_of, table_rows
 from pyarrow import parquet
 
 from tests.support.builders import write_file
@@ -70,6 +70,9 @@ def test_a_quotation_mark_swallows_no_rows(tmp_path):
 def test_separators_and_columns(tmp_path):
     for line, mark in (("smiles;a, b, c", ";"), ("x\ty", "\t"), ("CCO", ",")):
         assert separator_of(line, "smiles") == mark
+    excel = write_file(tmp_path / "a.csv", "sep=;\r\nid;N\r\n1,5;CC\r\n")
+    assert list(table_rows(excel, TableFormat("N"))) == [(2, ["id", "N"]), (3, ["1,5", "CC"])]
+    assert column_of(["id", "N"], "N", tmp_path, SMILES_OPTION) == 1  # no molecule, although it could be
     assert column_of(["SMILES", "A", "a"], "smiles", tmp_path, "") == 0
     assert column_of(["SMILES", "A", "a"], "a", tmp_path, "") == 2
     with pytest.raises(UserError, match="2 columns 'a': its columns are 'a', 'b', 'a'; choose with --column"):

@@ -62,3 +62,10 @@ def test_its_results_commands_price_and_table(mine, tmp_path):
     add_table(page, "mine", results, ["table6", {}])
     assert not problems and "| a | ours | 0.6 ± 0.1 (n=2) |" in page.markdown()
     assert "words of mine" in page.markdown()
+
+
+def test_a_result_may_have_several_remarks():
+    content = {"task": "bace", "kind": "regression", "metric": "rmse", "split": {"kind": "random"}}
+    content["metrics"] = {"test": {"rmse": 2.5, "r2": -0.25}}
+    row = BENCHMARKS["moleculenet"].columns(content)
+    assert "a random split" in row["remark"] and "R^2 -0.25" in row["remark"] and row["BACE"] == 2.5
