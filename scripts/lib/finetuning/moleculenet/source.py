@@ -136,9 +136,9 @@ class LabelFormat:
         remarks = []
         if limits := sum(any(map(LIMIT.match, cells)) for cells in broken):
             remarks.append(
-                f"{counted(limits, 'row')} had a limit, such as '>10', instead of a label: without them an end "
-                "of the range is missing, and errors look smaller than they are; consider limits themselves "
-                "as labels"
+                f"{counted(limits, 'row')} had a limit, such as '>10', instead of a label: without them an "
+                "end of the range is missing, and errors look smaller than they are; consider limits "
+                "themselves as labels"
             )
         if partly := sum(bool(row.remarks) for row in molecules):
             remarks.append(f"{counted(partly, 'row')} lost cells that are not labels: see report.tsv")
