@@ -268,8 +268,8 @@ def main(argv: list[str] | None = None) -> None:
             splits.read_splits(args.splits_file, args.fold, molecules)
         unknown = encode(molecules, args, allow_valence, {*dictionary.symbols})
         parts, seed = split(molecules, args)
-        if (form := smiles_of(args.dictionary)) not in (None, args.smiles):
-            remarks.append(f"the pre-training read SMILES {form}, not {args.smiles}: give --smiles {form}")
+        if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
+            remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")
         if seed is not None and args.split == "given":
             drawn = counted(len(parts["valid"]), "molecule")
             remarks.append(f"valid: {drawn} drawn from train, as none were given")
@@ -283,11 +283,11 @@ def main(argv: list[str] | None = None) -> None:
         mean, std = label_scale(next(iter(labels.values())), args.kind)  # train's, or a test set's alone
         most = max(np.nanmax(part, initial=0) for part in labels.values())
         classes = tuple(f"{names[0]} {i}" for i in range(int(most) + 1)) if args.kind == "multiclass" else ()
-        form = args.kind, tuple(names), mean, std, args.smiles == "canonical", allow_valence, classes
+        properties = tuple(names), mean, std, args.smiles == "canonical", allow_valence, classes
         files = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
             "dataset": args.dataset,
-            **PropertyInfo(*form).to_dict(),
+            **PropertyInfo(args.kind, *properties).to_dict(),
             "split": {"kind": args.split, "seed": seed},
             "sizes": write_folder(folder, molecules, parts, labels, dictionary),
             "skipped": skipped,
