@@ -49,20 +49,13 @@ def finetuned_claims() -> pd.DataFrame:
     data = rows_of("finetuned_claims")
     if data.empty or (data := data[data["seed"] > 0]).empty:
         return planned("finetuned_claims")
-    logs = (
-        data.assign(score=100 * np.log(data[PROPERTIES]).mean(axis=1))
-        .groupby(["arm", "seed"])["score"]
-        .mean()
-    )
-    table = []
-    for arm in [arm for arm in ARMS if arm in logs.index]:
-        one = data[data["arm"] == arm].groupby("seed").mean(numeric_only=True)
-        rate = "" if "untrained" in arm else f"{one['rate'].iloc[0]:g}"
-        row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": rate}
+    data["score"] = 100 * np.log(data[PROPERTIES]).mean(axis=1)
+    mlm, table = data[data["arm"] == "mlm"].groupby("seed")["score"].mean(), []
+    for (arm, rate), runs in sorted(data.groupby(["arm", "rate"]), key=lambda one: [*ARMS].index(one[0][0])):
+        one = runs.groupby("seed").mean(numeric_only=True)
+        row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": f"{rate:g}" if rate else ""}
         row |= {f"RMSE of {name}": text(mean(one, name), 3) for name in PROPERTIES}
-        less = (
-            (logs[arm] - logs["mlm"]).dropna() if arm != "mlm" and "mlm" in logs else pd.Series(dtype=float)
-        )
+        less = (one["score"] - mlm).dropna() if arm != "mlm" else pd.Series(dtype=float)
         row |= {"all three, less the MLM's, %": paired(less, 1), "95% interval": interval(less, 1)}
         row["R^2 beyond counts"] = text(mean(one, "r2_beyond_counts"), 3)
         table.append(row | {"seconds of a core": f"{one['seconds'].mean():,.0f}"})
@@ -75,8 +68,8 @@ def claims_states() -> pd.DataFrame:
     if data.empty or (data := data.dropna(subset=["posterior_entropy"])).empty:
         return pd.DataFrame()
     table = []
-    for arm, one in data.drop_duplicates(["arm", "seed"]).groupby("arm"):
-        row = {"model": ARMS[arm], "seeds": f"{len(one)}"}
+    for (arm, rate), one in data.drop_duplicates(["arm", "rate", "seed"]).groupby(["arm", "rate"]):
+        row = {"model": f"{ARMS[arm]}, rate {rate:g}", "seeds": f"{len(one)}"}
         table.append(row | {title: text(mean(one, name), 3) for name, title in STATES.items()})
     return pd.DataFrame(table)
 
