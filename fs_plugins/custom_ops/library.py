@@ -85,8 +85,7 @@ def check(code: int, name: str, library: ctypes.CDLL) -> None:
         ValueError: for lengths or sizes that the function does not take.
         RuntimeError: for all else: "out of memory" (which fairseq-train looks for), or in CUDA's own words.
     """
-    if code in (-2, -4):
-        raise ValueError(f"{name}: {ERRORS[code]}")
     if code < 0:
-        raise RuntimeError(f"{name}: {ERRORS.get(code, f'error {code}')}")
+        error = ValueError if code in (-2, -4) else RuntimeError
+        raise error(f"{name}: {ERRORS.get(code, f'error {code}')}")
     raise RuntimeError(f"{name}: CUDA error {code}: {library.exlm_dag_error_string_cuda(code).decode()}")

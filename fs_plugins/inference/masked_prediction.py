@@ -12,7 +12,6 @@ A model knows how many words are missing and where, but none of them:
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -32,11 +31,6 @@ class MaskedGraph:
 
     graph: StateGraph  # has links
     is_masked: Tensor  # [B, M] bool, the targets that are masked words, not ``<s>``, ``</s>`` or padding
-
-    @cached_property
-    def paths(self) -> tuple[Tensor, Tensor]:
-        """Returns what :func:`path_posteriors` does, before any word is known."""
-        return path_posteriors(self.graph)
 
     @torch.no_grad()
     def match(self, words: Tensor) -> Tensor:
@@ -96,15 +90,15 @@ class MaskedPredictor:
 
     def word_log_probs(self, graph: MaskedGraph) -> Tensor:
         """Returns what :meth:`token_log_probs` returns for an ExLM, from its graph."""
-        rows = []
+        rows, visits = [], None if self.ctc else path_posteriors(graph.graph)[0]
         for b, wanted in enumerate(graph.is_masked):
             log_probs = graph.graph.log_probs(b)
             if self.ctc:  # the states of each token emit blanks, a run of the word, blanks
                 states = log_probs.unflatten(0, (-1, self.k))  # [M, k, V]
                 rows.append(ctc_word_log_probs(states[wanted[: len(states)]], self.dictionary.unk()))
             else:
-                visits = graph.paths[0][b, wanted, : len(log_probs)]
-                rows.append((visits @ log_probs.exp()).clamp_min(torch.finfo(visits.dtype).tiny).log())
+                probs = visits[b, wanted, : len(log_probs)] @ log_probs.exp()
+                rows.append(probs.clamp_min(torch.finfo(probs.dtype).tiny).log())
         return torch.cat(rows)
 
     @torch.no_grad()
@@ -129,7 +123,7 @@ class MaskedPredictor:
         known = torch.zeros_like(graph.is_masked)
         known[graph.is_masked] = wanted[masked]
         match = match.masked_fill(~known[:, :, None], 0.0)  # a node emits some word for certain
-        visits, reached = graph.paths
+        visits, reached = path_posteriors(graph.graph)
         each[wanted] = (visits.log() + match).logsumexp(-1)[known]
         total = dag_loss(match, graph.graph.links, layout.node_lengths, layout.target_lengths)
         return each, total - reached

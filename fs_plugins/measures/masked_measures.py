@@ -110,8 +110,9 @@ def use_of_states(
     k, meters = predictor.k, {}
     for batch in batches_of(predictor, samples, share, seed):
         graph = predictor.graph(batch.tokens, batch.masked)
-        posterior, _ = path_posteriors(graph.graph, graph.match(batch.tokens[batch.masked]))
-        own, own_posterior = (own_states(nodes, k) for nodes in (graph.paths[0], posterior))
+        known = graph.match(batch.tokens[batch.masked])
+        paths = (path_posteriors(graph.graph, match)[0] for match in (None, known))
+        own, own_posterior = (own_states(nodes, k) for nodes in paths)
         q = shares(own)  # [B, M, k]
         second = q.sort(-1, descending=True).values[..., 1:2].sum(-1)  # 0 for k = 1
         for name, values in {  # [B, M] each, of no meaning where not masked
