@@ -7,8 +7,10 @@ that they read nothing that was not written. It says nothing about speed.
 import ctypes
 import shlex
 import subprocess
-from ctypes import c_int, c_uint, c_void_p
+from ctypes import c_int, c_uint
 from pathlib import Path
+
+import torch
 
 from fs_plugins.custom_ops import library, sources
 
@@ -37,7 +39,7 @@ class EmulatedKernels:
             function = getattr(self._library, name)
             function.restype, function.argtypes = result, arguments
         self._library.exlm_emulation_set.argtypes = [c_int, c_uint]
-        self._alphas: dict[int, ctypes.Array] = {}
+        self._alphas: dict[int, torch.Tensor] = {}
         self.set(HOPPER)
 
     def set(self, shared_bytes: int, order: int = 0) -> None:
@@ -47,34 +49,22 @@ class EmulatedKernels:
     def exlm_dag_forward_cpu(self, dtype, B, M, L, match, links, n, m, log_prob, alpha, threads):
         assert dtype == library.FLOAT32
         # Of another size than the CPU library's, whose pointer stands for it.
-        buffer = self._alphas[alpha] = ctypes.create_string_buffer(2 * B * M * L * WORD + 16)
-        alpha = _aligned(buffer)
-        _poison((log_prob, B * WORD), (alpha.value, 2 * B * M * L * WORD))
-        return self._library.exlm_dag_forward_cuda(B, M, L, match, links, n, m, log_prob, alpha, None)
+        own = self._alphas[alpha] = poisoned(2 * B * M * L)
+        ctypes.memset(log_prob, 0xFF, B * WORD)
+        return self._library.exlm_dag_forward_cuda(
+            B, M, L, match, links, n, m, log_prob, own.data_ptr(), None
+        )
 
     def exlm_dag_backward_cpu(
         self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
     ):
-        _poison((grad_match, B * M * L * WORD), (grad_links, B * L * L * WORD))
-        workspace, alpha = self._workspace(B, M, L), _aligned(self._alphas[alpha])
+        ctypes.memset(grad_match, 0xFF, B * M * L * WORD)
+        ctypes.memset(grad_links, 0xFF, B * L * L * WORD)
+        own, workspace = self._alphas[alpha].data_ptr(), poisoned(B * M * -(-L // 32) * 32 * 2)
         return self._library.exlm_dag_backward_cuda(
-            B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, workspace, None
+            B, M, L, grad, match, links, n, m, own, grad_match, grad_links, workspace.data_ptr(), None
         )
 
-    def _workspace(self, B: int, M: int, L: int) -> c_void_p:
-        size = B * M * -(-L // 32) * 32 * 2 * WORD
-        self._held = ctypes.create_string_buffer(size + 16)
-        start = _aligned(self._held)
-        _poison((start.value, size))
-        return start
 
-
-def _aligned(buffer: ctypes.Array) -> c_void_p:
-    """The first address in the buffer that is a multiple of 16."""
-    return c_void_p(-(-ctypes.addressof(buffer) // 16) * 16)
-
-
-def _poison(*blocks: tuple[int, int]) -> None:
-    for address, size in blocks:
-        if size:
-            ctypes.memset(address, 0xFF, size)
+def poisoned(numbers: int) -> torch.Tensor:
+    return torch.full((max(numbers, 1),), torch.nan)
