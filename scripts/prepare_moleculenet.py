@@ -42,7 +42,7 @@ from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import smiles_form
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 from fs_plugins.files import atomic, new_folder, write_json
-from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale, one_class_only
+from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale
 from fs_plugins.finetuning.outputs import KINDS, PropertyInfo
 
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
@@ -172,7 +172,7 @@ def useless_labels(labels: dict[str, np.ndarray], names: list[str], classificati
     remarks = []
     what = "labels of both classes" if classification else "labels that differ"
     for part, values in labels.items():
-        useless = one_class_only(values) if classification else ~varies(values)
+        useless = ~varies(values)
         fatal = useless if classification or part == "train" else np.isnan(values).all(0)
         if fatal.all() and part != "test":
             raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")

@@ -45,12 +45,6 @@ def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
     return labels.astype(np.float64)
 
 
-def one_class_only(labels: np.ndarray) -> np.ndarray:
-    """Returns [properties] bool: whose labels [N, properties] are not both 0 and 1, so that it has no
-    ROC-AUC."""
-    return ~((labels == 0).any(0) & (labels == 1).any(0))
-
-
 class LabelsDataset(RawLabelDataset):
     """Rows of labels: batches [B, properties], float64 with NaN where one is missing. In float32 they would
     be rounded with the rest of the batch by fairseq's ``--fp16`` and ``--bf16``."""
