@@ -149,7 +149,7 @@ class MoleculePropertyTask(ScoredTask):
         order += length_keys(tokens.sizes, split, self.cfg.group_by_length)
         dataset = RepeatInputDataset(SortDataset(dataset, sort_order=order), self.cfg.repeat_times)
         self.datasets[split] = NamedSplit(dataset, split)
-        logger.info("%s: %d molecules, %d labels", split, rows, np.count_nonzero(~np.isnan(labels)))
+        logger.info("%s: molecules: %d, labels: %d", split, rows, np.count_nonzero(~np.isnan(labels)))
         return self.datasets[split]
 
     def _tokens(self, split: str):
@@ -162,8 +162,8 @@ class MoleculePropertyTask(ScoredTask):
         limit = self.positions
         long = np.flatnonzero(lengths > limit) if limit is not None else []
         if len(long):
-            what = f"{len(long)} of {len(lengths)} molecules have more than {limit} tokens with <s> and </s>"
-            logger.warning("%s: %s: the start of each is read", split, what)
+            what = f"of more than {limit} tokens with <s> and </s>, of which the start is read"
+            logger.warning("%s: molecules %s: %d of %d", split, what, len(long), len(lengths))
             eos = self.dictionary.eos()
             tokens = TruncateDataset(StripTokenDataset(tokens, eos), limit - 2)
             tokens = AppendTokenDataset(tokens, eos)

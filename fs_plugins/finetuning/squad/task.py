@@ -93,16 +93,16 @@ class Squad2Task(ScoredTask):
             tokenized, self.window_sizes, self.dictionary, training=split == "train", seed=self.cfg.seed
         )
         questions, windows = len(tokenized.squad.questions), dataset.windows
-        logger.info("%s: %d questions, %d windows", split, questions, len(dataset))
+        logger.info("%s: questions: %d, windows: %d", split, questions, len(dataset))
         unknown = len(windows) - len(dataset)
         if unknown:
-            logger.warning("%s: %d windows are left out: their answer is not in the context", split, unknown)
+            logger.warning("%s: windows left out, as their answer is not in the context: %d", split, unknown)
         for ids, what in (
-            (windows.cut_questions, f"are cut to --max-question-tokens {self.cfg.max_question_tokens}"),
-            (windows.outside, "have an answer that is whole in no window: lower --doc-stride"),
+            (windows.cut_questions, f"cut to --max-question-tokens {self.cfg.max_question_tokens}"),
+            (windows.outside, "with an answer that is whole in no window: lower --doc-stride"),
         ):
             if ids:
-                logger.warning("%s: %d of %d questions %s: %s ...", split, len(ids), questions, what, ids[0])
+                logger.warning("%s: questions %s: %d of %d: %s ...", split, what, len(ids), questions, ids[0])
         self.datasets[split] = NamedSplit(dataset, split)
         return self.datasets[split]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, count, script
+from lib.command_line import Flags, UserError, count, counted, script
 from lib.finetuning.benchmark import Benchmark, files_of
 from lib.finetuning.benchmarks import BENCHMARKS
 from lib.finetuning.grids import FLAGS
@@ -59,7 +59,8 @@ def resolve(name: str, words: list[str]) -> Training:
     point = {name: flags.value(flag) for name, flag in FLAGS.items()}
     update, steps = flags.whole("--batch-size"), flags.whole("--update-freq", 1)
     if update % (steps * workers):
-        raise UserError(f"--batch-size {update} is no multiple of {workers} GPUs x --update-freq {steps}")
+        of = f"{counted(workers, 'GPU')} x --update-freq {steps}"
+        raise UserError(f"--batch-size {update} is no multiple of {of}")
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")

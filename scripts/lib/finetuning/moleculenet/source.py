@@ -215,7 +215,7 @@ def read_lmdbs(
                 row.smiles, row.cells = entry["smi"], np.asarray(entry["target"]).reshape(-1).tolist()
                 names = names or [f"property-{i + 1}" for i in range(len(row.cells))]
                 if len(row.cells) != len(names):
-                    raise UserError(f"{len(row.cells)} labels, not {len(names)}")
+                    raise UserError(f"its labels are {len(row.cells)}, not {len(names)}")
             if labels.kind != "regression":
                 row.cells = ["" if cell == MISSING_CLASS else cell for cell in row.cells]
     return names, molecules, labels.read(folder, names, molecules)

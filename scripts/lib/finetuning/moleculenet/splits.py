@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from lib.command_line import UserError
+from lib.command_line import UserError, counted
 from lib.finetuning.moleculenet.source import EMPTY_LINE, PARTS, Molecule
 
 from fs_plugins.files import naming_errors
@@ -42,8 +42,8 @@ def scaffold_split(scaffolds: Sequence[str], ratio: Ratio = RATIO) -> Split:
         else:
             test += group
     largest = max(map(len, groups.values()), default=0)
-    why = f": there are {len(groups):,} scaffolds, the largest of {largest} molecules; use a random split"
-    return _split(parts, ratio, f"{why} or give one")
+    why = f": {counted(len(groups), 'scaffold')}, the largest of {counted(largest, 'molecule')}"
+    return _split(parts, ratio, f"{why}; use a random split or give one")
 
 
 def random_split(rows: int, seed: int, ratio: Ratio = RATIO) -> Split:
@@ -86,7 +86,8 @@ def _split(parts: Sequence[Sequence[int]], ratio: Ratio, why: str = "") -> Split
     """Returns the parts by their names. Raises ValueError, with ``why``, where one has no row."""
     for name, part, size in zip(PARTS, parts, ratio, strict=True):
         if len(part) == 0 and size > 0:
-            raise ValueError(f"the split of {sum(map(len, parts)):,} molecules leaves {name} empty{why}")
+            rows = counted(sum(map(len, parts)), "molecule")
+            raise ValueError(f"the split of {rows} leaves {name} empty{why}")
     return {name: sorted(map(int, part)) for name, part in zip(PARTS, parts, strict=True) if len(part)}
 
 
@@ -100,7 +101,8 @@ def read_splits(path: Path, fold: int | None, molecules: Sequence[Molecule]) -> 
         splits = json.loads(path.read_text(encoding="utf-8"))
         splits = splits if isinstance(splits, list) else [splits]
         if not 0 <= (fold or 0) < len(splits) or (fold is None and len(splits) > 1):
-            raise UserError(f"{path} has {len(splits)} splits: give one as --fold 0 to {len(splits) - 1}")
+            there = counted(len(splits), "split")
+            raise UserError(f"{path} has {there}: give one as --fold 0 to {len(splits) - 1}")
         for name, numbers in splits[fold or 0].items():
             texts = numbers.split(",") if isinstance(numbers, str) else map(str, numbers)
             for first, _, last in (text.strip().partition("-") for text in texts):
