@@ -23,7 +23,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, argument_parser, count, counted
 from lib.files import MANIFEST, RESULT, ROOT, claim, digits, read_json, scores_of, sha256
 from lib.run.logs import read_log
-from lib.run.on_gpu import LOGGED, visible_gpus
+from lib.run.on_gpu import visible_gpus
 from lib.run.progress import Progress
 from lib.run.supervise import supervise
 
@@ -238,14 +238,14 @@ def has_ended(save: Path, flags: Flags) -> str:
 def run(command: list[str], log: Path, lock: int | None) -> int:
     """Runs a command, which holds the lock until it has ended; without a lock, another process keeps the log.
     Returns its exit status, see ``supervise``."""
-    logged = lock is None or os.environ.get(LOGGED) == str(log)
     program = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
-    hold = () if lock is None else [lock]
-    if logged or command[0] != "fairseq-train":
-        return supervise(program, None if logged else log, hold=hold)
+    if lock is None:
+        return supervise(program)
+    if command[0] != "fairseq-train":
+        return supervise(program, log, hold=[lock])
     flags = Flags.of(command[2:])
     progress = Progress(flags, flags.value(BEST) or "loss")
-    status = supervise(program, log, hold=hold, view=progress)
+    status = supervise(program, log, hold=[lock], view=progress)
     print(progress.end(status), end="", flush=True)
     return status
 

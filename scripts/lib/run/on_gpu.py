@@ -6,7 +6,7 @@ Snakemake starts no more jobs than there is room for; this says which GPUs each 
 CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another workflow has
 them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model
 alone leaves most of it idle. With --log, the output is appended to a file instead of shown, and its end is
-shown if the command fails; the log of a training is that of its folder.
+shown if the command fails.
 
 The command and all that it starts end with this process, and this process ends with the workflow that started
 its shell: trainings never write into the folders of the next one's.
@@ -26,8 +26,6 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from lib.command_line import UserError, argument_parser, count, counted, positive, script
 from lib.run.supervise import POLL, supervise
-
-LOGGED = "EXLM_LOG"  # the environment's name of the log that is kept here already
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -109,7 +107,7 @@ def main() -> int:
         args.command,
         args.log,
         show=not args.log,
-        environment={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held), LOGGED: str(args.log)},
+        environment={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)},
         wanted=lambda: workflow() == started_by,
     )
     if status and args.log:
