@@ -19,10 +19,13 @@ import sys
 from operator import itemgetter
 from pathlib import Path
 
+import torch
+from fairseq import checkpoint_utils
 from lib.command_line import Flags, script
 from lib.files import MANIFEST, RESULT, read_json, write_lines
 from lib.finetuning.grids import Point
 from lib.run import logs
+from lib.run.cost import flops_of_run
 
 from fs_plugins.fairseq_patches.ending import ENDED
 from fs_plugins.files import atomic, write_json
@@ -33,8 +36,6 @@ CURVE = ("update", "loss", "accuracy", "ppl")  # columns of the log in train.jso
 def finish(save: Path, run: dict) -> None:
     """Writes train.json, whose ``run`` has the learning rate as "lr", and what was asked for as "rate"; of a
     training whose log is lost, without its curve."""
-    from lib.run.cost import flops_of_run  # takes seconds, which best need not wait for
-
     records = logs.read_log(save / "train.log")
     updates = drop_optimizer(save / "checkpoint_last.pt")
     for path in [save / "checkpoint_best.pt", *save.glob(f"checkpoint_*_{updates}.pt")]:
@@ -61,11 +62,6 @@ def finish(save: Path, run: dict) -> None:
 
 def drop_optimizer(checkpoint: Path) -> int:
     """Rewrites a checkpoint without what only resuming needs; returns its updates."""
-    import torch
-    from fairseq import checkpoint_utils
-
-    import fs_plugins  # noqa: F401  (what torch.load may load)
-
     content = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
     if content["last_optimizer_state"] is not None:
         content["last_optimizer_state"] = None

@@ -59,52 +59,54 @@ def test_a_training_and_its_evaluation_unless_one_fails(run, tmp_path, monkeypat
     assert not (tmp_path / "save").exists()
 
 
+def filled(template, *user, flags=None, **more) -> tuple[launch.Training, list[str]]:
+    """A training of a template between DATA and what was resolved, and the flags of its command."""
+    args = Namespace(save=Path("s"), user=Flags.of(user))
+    training = launch.Training(args, "d", args.user if flags is None else flags, **more)
+    program, data, *words = training.train_command(f"fairseq-train @data {template} @flags".split())[0]
+    assert (program, data) == ("fairseq-train", "d")
+    return training, words
+
+
 def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
     """Whatever a flag's value begins with."""
-    template = "fairseq-train @data --save-dir @save --seed 1 --lr 1 --seed 2 @flags"
     flags = Flags({"--lr": ("3",), "--a": ("--lr", "--b=1")})
-    training = launch.Training(Namespace(save=Path("s"), user=Flags()), "d", flags, free=("--lr",))
-    words, flags = training.train_command(template.split(" "))
-    assert " ".join(words) == "fairseq-train d --save-dir s --seed 2 --lr 3 --a --lr --b=1"
+    template = "--save-dir @save --seed 1 --lr 1 --seed 2"
+    training, words = filled(template, flags=flags, free=("--lr",))
+    assert " ".join(words) == "--save-dir s --seed 2 --lr 3 --a --lr --b=1"
+    _, flags = training.train_command(["fairseq-train", "@data", *template.split()])
     assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
 
 
 def test_checkpoints_of_epochs_that_are_to_be_kept():
     """Which the scripts do not save otherwise."""
-    template = "fairseq-train @data --no-epoch-checkpoints --save-interval 9 --keep-interval-updates 1 @flags"
+    never, kept, last = (
+        "--no-epoch-checkpoints --save-interval 9",
+        "--keep-interval-updates 1",
+        "--keep-last-epochs 2",
+    )
     for asked, expected in (
-        ("", "--no-epoch-checkpoints --save-interval 9 --keep-interval-updates 1"),
-        ("--keep-last-epochs 2", "--keep-interval-updates 1 --keep-last-epochs 2"),
-        (
-            "--keep-last-epochs 2 --save-interval 3",
-            "--keep-interval-updates 1 --save-interval 3 --keep-last-epochs 2",
-        ),
+        ("", f"{never} {kept}"),
+        (last, f"{kept} {last}"),
+        (f"{last} --save-interval 3", f"{kept} --save-interval 3 {last}"),
     ):
-        user = Flags.of(asked)
-        training = launch.Training(Namespace(save=Path("s"), user=user), "d", user)
-        assert training.train_command(template.split())[1] == Flags.of(expected)
+        assert Flags.of(filled(f"{never} {kept}", *asked.split())[1]) == Flags.of(expected)
 
 
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
-
-    def words(template, *user, metrics=launch.Training.metrics):
-        args = Namespace(save=Path("s"), user=Flags.of(user))
-        template = f"fairseq-train @data {template} @flags".split()
-        return launch.Training(args, "d", args.user, metrics=metrics).train_command(template)[0][2:]
-
     best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
-    by_f1, of_squad = f"{best} f1 {maximize}", ("f1", "em", "loss")
-    assert words(by_f1) == by_f1.split()
-    assert words(by_f1, best, "loss", metrics=of_squad) == [best, "loss"]
-    assert words(by_f1, best, "em", metrics=of_squad) == [best, "em", maximize]
+    by_f1, of_squad = f"{best} f1 {maximize}", {"metrics": ("f1", "em", "loss")}
+    assert filled(by_f1)[1] == by_f1.split()
+    assert filled(by_f1, best, "loss", **of_squad)[1] == [best, "loss"]
+    assert filled(by_f1, best, "em", **of_squad)[1] == [best, "em", maximize]
     falls = {"loss", "ppl", "rmse", "mae", SCALED}
     for metric in {*launch.Training.metrics, SCALED, *itertools.chain(*METRICS.values())}:
-        found = words("", best, metric, metrics=(metric,))
+        found = filled("", best, metric, metrics=(metric,))[1]
         assert found == [best, metric, maximize][: 2 + (metric not in falls)]
     for metrics, known in ((launch.Training.metrics, "loss, ppl, accuracy, states"), (("rmse",), "rmse")):
         with pytest.raises(UserError, match=f"{best} auc: choose one of {known}"):
-            words("", best, "auc", metrics=metrics)
+            filled("", best, "auc", metrics=metrics)
 
 
 def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
