@@ -90,7 +90,9 @@ if [[ $kind == smiles ]]; then
     finish
 fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
-"$python" -m lib.report.quickstart "$out" "$p" "$sentence"
+"$python" -m fs_plugins.measures joint "$out"/{mlm,exlm,exlm-lattice}/checkpoint_{*_*,last}.pt --mask-prob "$p" \
+    --max-sentences 500 --device cpu --output "$out/joint.json" --overwrite
+"$python" -m lib.report.quickstart "$out" "$sentence"
 quoted=$(printf %q "$out")
 cat <<END
 Next: source .venv/bin/activate

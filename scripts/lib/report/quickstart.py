@@ -1,10 +1,10 @@
 """What the models of the quickstart have learned, as a table and a picture.
 
-    python -m lib.report.quickstart OUTPUT P SENTENCE
+    python -m lib.report.quickstart OUTPUT SENTENCE
 
-Every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice} predicts the same masked tokens of the validation set, a
-share P, all of a sample together (fs_plugins/measures/masked_measures.py). exlm-lattice then fills the masks
-of SENTENCE. Writes OUTPUT/table.txt, curve.png and curve.svg.
+OUTPUT/joint.json has the joint likelihood of every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice}
+(``python -m fs_plugins.measures joint``). exlm-lattice fills the masks of SENTENCE. Writes OUTPUT/table.txt,
+curve.png and curve.svg.
 """
 
 import sys
@@ -18,33 +18,29 @@ from lib.report.tables import Value
 
 from fs_plugins.files import atomic
 from fs_plugins.inference import load
-from fs_plugins.measures.masked_measures import joint_likelihood
-from fs_plugins.measures.masked_samples import load_samples
 
 LATTICE = "exlm-lattice"
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 LAST = "checkpoint_last.pt"
-SAMPLES = 500  # sentences of the validation set
+# columns of the table: of all tokens of a sample together, and one by one
+BITS = {"joint": "jointly", "marginal": "one by one", "gain": "gain"}
 
 
-def measure(path: Path, p: float) -> dict:
-    """Returns bits per masked token of a checkpoint: of all of a sample together, and one by one."""
-    model = load(path, device="cpu")
-    joint = joint_likelihood(model.predictor, load_samples(model.checkpoint, count=SAMPLES), p)
-    bits = {"jointly": joint["joint"], "one by one": joint["marginal"], "gain": joint["gain"]}
-    return {
-        "model": figures.QUICKSTART[path.parent.name],
-        "updates": model.checkpoint.updates,
-        "tokens": joint["joint"].tokens,
-        **{name: mean.mean for name, mean in bits.items()},
-    }
+def read(output: Path) -> pd.DataFrame:
+    """Returns bits per masked token of each checkpoint, in the order of updates."""
+    results = read_json(output / "joint.json")["rows"]
+    measured = pd.json_normalize(results, "results", ["checkpoint", "updates"])
+    measured["model"] = [figures.QUICKSTART[Path(path).parent.name] for path in measured["checkpoint"]]
+    return measured.rename(columns={f"{name}.mean": title for name, title in BITS.items()})
 
 
 def table(output: Path, measured: pd.DataFrame) -> list[str]:
     """Returns the lines of table.txt."""
     last = measured.groupby("model", sort=False).last().rename_axis(None)
-    bits = last[["jointly", "one by one", "gain"]].to_string(float_format="{:z.2f}".format)
-    same = f"All predict the same {last['tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md."
+    bits = last[list(BITS.values())].to_string(float_format="{:z.2f}".format)
+    same = (
+        f"All predict the same {last['joint.tokens'].iloc[0]:,} tokens. Other seeds differ: docs/results.md."
+    )
     rows = ["Bits per masked token (lower is better)", bits, "", same]
     if (finetuned := output / "finetune").is_dir():
         results = {title: read_json(finetuned / name / "result.json") for name, title in STARTS.items()}
@@ -65,10 +61,8 @@ def draw(measured: pd.DataFrame):
 
 @script
 def main() -> None:
-    output, p, sentence = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-    paths = [path for name in figures.QUICKSTART for path in (output / name).glob("checkpoint_*_*.pt")]
-    paths += [output / name / LAST for name in figures.QUICKSTART]
-    measured = pd.DataFrame([measure(path, p) for path in paths]).sort_values("updates", kind="stable")
+    output, sentence = Path(sys.argv[1]), sys.argv[2]
+    measured = read(output)
     rows = table(output, measured)
     filled = load(output / LATTICE / LAST, device="cpu").fill(sentence)
     rows += ["", f"{figures.QUICKSTART[LATTICE]} fills  {sentence}", f"with  {filled.text}"]
