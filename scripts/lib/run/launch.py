@@ -148,6 +148,44 @@ def arguments(
     return args
 
 
+def devices(
+    args: argparse.Namespace, environment: Mapping[str, str] = os.environ, one_gpu: bool = False
+) -> tuple[int, Flags]:
+    """Returns (processes that train together, flags) for the GPUs asked for, else the visible ones.
+
+    Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and the
+    SLURM example of docs/data.md set them, it is itself one of WORLD_SIZE workers.
+
+    Args:
+        one_gpu: more than one are of no use to this training.
+    """
+    gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
+    if one_gpu:
+        environment, gpus = {}, min(gpus, 1)
+    flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
+    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
+    workers = max(gpus, 1)
+    if environment.get("RANK") or environment.get("WORLD_SIZE"):
+        rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
+        if (workers := int(workers)) > 1:
+            flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
+            flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
+            device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
+            flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
+    return workers, flags | Flags.of(f"--distributed-world-size {workers}")
+
+
+def choose_optimizer(training: Training) -> None:
+    """On a GPU puts PyTorch's fused AdamW in the place of fairseq's ``adam``, which takes ten operators a
+    parameter; unless the user says which, or SAVE has a run, which keeps its own."""
+    args, flags, option = training.args, training.flags, "--optimizer"
+    if option in args.user or flags.value(option) != "adam":
+        return
+    record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
+    default = "adam" if "--cpu" in flags else "fused_adamw"
+    flags.set(option, record.get("settings", {}).get(option) or default)
+
+
 def launch(training: Training, template: list[str]) -> int:
     """Runs the command of a shell script, filled in. Returns the exit status of the first command that
     failed, see ``supervise``, or 0. Raises UserError if another run is at work in the folder or has been
@@ -210,17 +248,6 @@ def take(training: Training, train: list[str], flags: Flags) -> None:
         copy(training.dictionary, kept)
 
 
-def choose_optimizer(training: Training) -> None:
-    """On a GPU puts PyTorch's fused AdamW in the place of fairseq's ``adam``, which takes ten operators a
-    parameter; unless the user says which, or SAVE has a run, which keeps its own."""
-    args, flags, option = training.args, training.flags, "--optimizer"
-    if option in args.user or flags.value(option) != "adam":
-        return
-    record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
-    default = "adam" if "--cpu" in flags else "fused_adamw"
-    flags.set(option, record.get("settings", {}).get(option) or default)
-
-
 def has_ended(save: Path, flags: Flags) -> str:
     """Returns what ended the training that would be resumed, and how it may go on; "" if its flags let it."""
     ended = read_json(save / ENDED) or {"by": TIME}
@@ -243,35 +270,7 @@ def run(command: list[str], log: Path, lock: int | None) -> int:
         return supervise(program)
     if command[0] != "fairseq-train":
         return supervise(program, log, hold=[lock])
-    flags = Flags.of(command[2:])
-    progress = Progress(flags, flags.value(BEST) or "loss")
+    progress = Progress(Flags.of(command[2:]))
     status = supervise(program, log, hold=[lock], view=progress)
     print(progress.end(status), end="", flush=True)
     return status
-
-
-def devices(
-    args: argparse.Namespace, environment: Mapping[str, str] = os.environ, one_gpu: bool = False
-) -> tuple[int, Flags]:
-    """Returns (processes that train together, flags) for the GPUs asked for, else the visible ones.
-
-    Alone, a process starts one worker a GPU; with RANK and its like in the environment, as torchrun and the
-    SLURM example of docs/data.md set them, it is itself one of WORLD_SIZE workers.
-
-    Args:
-        one_gpu: more than one are of no use to this training.
-    """
-    gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
-    if one_gpu:
-        environment, gpus = {}, min(gpus, 1)
-    flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
-    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
-    workers = max(gpus, 1)
-    if environment.get("RANK") or environment.get("WORLD_SIZE"):
-        rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
-        if (workers := int(workers)) > 1:
-            flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
-            flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
-            device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
-            flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
-    return workers, flags | Flags.of(f"--distributed-world-size {workers}")

@@ -16,10 +16,13 @@ _HEAD = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| ([A-Z]+) \|")
 class Progress:
     """Called with chunks of fairseq-train's output, returns what to show: a line for each validation, as in
     "epoch 3 of 40, valid rmse 0.71 (best 0.69), 0:00:40 left", and all that is not INFO. ``flags`` are those
-    of fairseq-train, ``metric`` is what validations are compared by."""
+    of fairseq-train."""
 
-    def __init__(self, flags: Flags, metric: str):
-        self.metric, self.epochs = metric, flags.value("--max-epoch")
+    def __init__(self, flags: Flags):
+        self.metric, self.epochs = (
+            flags.value("--best-checkpoint-metric") or "loss",
+            flags.value("--max-epoch"),
+        )
         self.updates = int(float(flags.value("--total-num-update") or flags.value("--max-update") or 0))
         self.rest, self.shows, self.said, self.began = b"", True, 0.0, None
         self.hidden: deque[str] = deque(maxlen=15)  # the last lines, if they were not shown

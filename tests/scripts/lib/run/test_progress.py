@@ -27,7 +27,7 @@ def test_a_line_for_each_validation_and_what_is_no_information(size, monkeypatch
     log += [figures("train_inner", epoch=2, loss="3.5", num_updates="12"), f"{INFO}saved\n"]
     log += [figures("valid", epoch=2, valid_mae="0.7", valid_num_updates="20", valid_best_mae="0.5")]
     log += [figures("valid", epoch=3, valid_mae="0.25", valid_num_updates="30"), "left over"]
-    text, view = "".join(log).encode(), progress.Progress(FLAGS, "mae")
+    text, view = "".join(log).encode(), progress.Progress(FLAGS)
     said = b"".join(view(text[i : i + size]) for i in range(0, len(text), size)).decode()
     expected = ["epoch 1 of 4, valid mae 0.5\n", "epoch 2 of 4, valid mae 0.7 (best 0.5), 0:00:04 left\n"]
     expected += ["epoch 3 of 4, valid mae 0.25, 0:00:02 left\n"]
