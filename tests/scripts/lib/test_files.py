@@ -32,6 +32,7 @@ def test_scores_are_those_of_the_test_sets_if_there_are_any():
     assert files.scores_of({"metrics": both}) == "test rmse 0.5124, test mae 1"
     halves = {"valid": {"accuracy": 0.5}, "valid1": {"accuracy": 0.25}}
     assert files.scores_of({"metrics": halves}) == "valid accuracy 0.5, valid1 accuracy 0.25"
+    assert files.scores_of({"metrics": {}}) == "no scores"
 
 
 def claim(folder, settings, data="1a"):
