@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from fs_plugins import files
-from fs_plugins.files import atomic, naming_errors, new_folder
+from fs_plugins.files import atomic, new_folder
 from tests.support.builders import write_file
 
 
@@ -32,18 +32,6 @@ def test_a_file_gets_its_name_when_it_is_complete(mode, tmp_path):
         assert path.read_text() == "before"
     assert path.read_bytes() == b"\xc3\xa9\n"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
-
-
-def test_what_reading_raises_has_the_name_of_the_file(tmp_path):
-    path = tmp_path / "file"
-    for error, named in (
-        (KeyError("text"), "file: KeyError: 'text'$"),
-        (ValueError(f"{path}, 3"), f"^{path}, 3$"),
-    ):
-        with pytest.raises(ValueError, match=named), naming_errors(path):
-            raise error
-    with pytest.raises(FileNotFoundError), naming_errors(tmp_path):
-        path.read_bytes()
 
 
 def test_complete_or_absent(tmp_path):

@@ -11,10 +11,10 @@ from fairseq.data import Dictionary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from fs_plugins.data.smiles_tokens import is_smiles, tokenize
-from fs_plugins.data.vocabulary import MASK, SPECIAL
+from fs_plugins.data.vocabulary import MASK, SPECIAL, TOKENIZER
 from fs_plugins.files import naming_errors
 
-HF_FILE, GPT2_FILES = "tokenizer.json", ("encoder.json", "vocab.bpe")
+GPT2_FILES = ("encoder.json", "vocab.bpe")
 BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # characters by which a byte-level BPE writes bytes
 BLANK = "Ġ"  # the space among these
 MANIFEST = "manifest.json"  # settings and inputs of a folder made by scripts/prepare_*.py
@@ -134,7 +134,7 @@ def _gpt2(encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike) -> Toke
     if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
         raise ValueError(
             f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
-            f"GPT-2's {GPT2_FILES[0]}: give the {HF_FILE} that AutoTokenizer's save_pretrained writes"
+            f"GPT-2's {GPT2_FILES[0]}: give the {TOKENIZER} that AutoTokenizer's save_pretrained writes"
         )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -181,13 +181,13 @@ def read_bpe(*paths: str | os.PathLike) -> ByteBpe:
     """Returns the BPE in encoder.json and vocab.bpe, in a tokenizer.json, or in a folder with either; raises
     what :class:`ByteBpe` does."""
     if len(paths) == 1 and Path(paths[0]).is_dir():
-        paths = _files_in(Path(paths[0])) or [Path(paths[0], HF_FILE)]
+        paths = _files_in(Path(paths[0])) or [Path(paths[0], TOKENIZER)]
     return ByteBpe(*paths)
 
 
 def _files_in(folder: Path) -> list[Path]:
     """Returns the files of the BPE in a folder; [] if it has none."""
-    for names in ((HF_FILE,), GPT2_FILES):
+    for names in ((TOKENIZER,), GPT2_FILES):
         if all((folder / name).is_file() for name in names):
             return [folder / name for name in names]
     return []

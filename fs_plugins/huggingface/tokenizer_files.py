@@ -11,7 +11,8 @@ from fairseq.data import Dictionary
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from fs_plugins.data.smiles_tokens import PATTERN
-from fs_plugins.data.text_codecs import HF_FILE, ByteBpe, Codec, Smiles
+from fs_plugins.data.text_codecs import ByteBpe, Codec, Smiles
+from fs_plugins.data.vocabulary import TOKENIZER
 from fs_plugins.huggingface.code_files import SMILES_TOKENIZER
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
@@ -86,7 +87,7 @@ def written_as(folder: Path) -> str | None:
     """Returns how text is written in the tokens of a folder's tokenizer.json, as of
     :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file, also of another's; None if
     there is none."""
-    path = folder / HF_FILE
+    path = folder / TOKENIZER
     if not path.is_file():
         return None
     content = json.loads(path.read_text(encoding="utf-8"))

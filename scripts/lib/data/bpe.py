@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from lib.command_line import UserError
 
-from fs_plugins.data.text_codecs import BLANK, GPT2_FILES, HF_FILE, ByteBpe, read_bpe
-from fs_plugins.data.vocabulary import MASK, SPECIAL, dictionary_file, read_dictionary
+from fs_plugins.data.text_codecs import BLANK, GPT2_FILES, ByteBpe, read_bpe
+from fs_plugins.data.vocabulary import MASK, SPECIAL, TOKENIZER, dictionary_file, read_dictionary
 from fs_plugins.files import copy
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
@@ -104,7 +104,7 @@ def dictionary_of(bpe: ByteBpe) -> str:
 
 def copy_bpe(bpe: ByteBpe, folder: Path) -> None:
     """Puts a BPE into a folder of data, by the names that fine-tuning and export look for."""
-    for path, name in zip(bpe.files, (HF_FILE,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
+    for path, name in zip(bpe.files, (TOKENIZER,) if len(bpe.files) == 1 else GPT2_FILES, strict=True):
         copy(path, folder / name)
 
 
