@@ -14,7 +14,7 @@ from lib.run.checkpoints import read_checkpoint
 
 from fs_plugins.fairseq_patches import messages
 from fs_plugins.finetuning.squad.data import Answer
-from tests.support import builders, pages, prepared, squad
+from tests.support import builders, pages, squad
 
 KINDS = {  # words before the checkpoint, checkpoint, data
     "glue": (["RTE"], "exlm", "glue"),
@@ -90,13 +90,6 @@ def test_a_set_of_ones_own(toy_inputs, ask):
     assert own.flags.value("--best-checkpoint-metric") == "scaled_rmse"
     assert own.metrics == ("scaled_rmse", "rmse", "mae", "r2", "loss")
     assert ask("moleculenet").metrics == ("auc", "prc_auc", "mcc", "loss")
-
-
-def test_a_repeated_mlm_repeats_molecules_too(toy_inputs, save_checkpoint):
-    data = toy_inputs / "moleculenet/bbbp"
-    model = save_checkpoint("mlm_smiles", repeat_times=3, symbols=prepared.ATOMS, data=data)
-    flags = pages.resolve("finetune_moleculenet", "bbbp", model, data, "save").flags
-    assert flags.value("--repeat-times") == "3"
 
 
 def test_windows_and_their_updates(save_checkpoint, tmp_path):

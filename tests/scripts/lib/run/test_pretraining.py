@@ -58,12 +58,6 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
     assert step * (1 + 0.15 * 3) <= tokens_per_gpu
 
 
-def test_an_update_of_repeated_molecules_is_of_as_many():
-    found = (flags(SMILES, "repeated-mlm", "paper", "--tokens-per-gpu", 10**6, "--k", k) for k in (1, 3))
-    once, thrice = (one.whole("--max-tokens") for one in found)
-    assert thrice == 3 * once  # fairseq counts the copies
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [
