@@ -1,7 +1,6 @@
 """Masked language modelling with a masking probability drawn for each sample, and Repeated MLM (section 3):
 each token k times, then masked at rate p."""
 
-import os
 from dataclasses import dataclass, field
 
 from fairseq.logging import metrics
@@ -10,8 +9,6 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
 from fs_plugins.data.datasets import RepeatTokensDataset, VariedMaskingDataset, corrupted_tokens
 from fs_plugins.model_outputs import totals
-
-TIED = bool(os.environ.get("EXLM_TIE_MASKS"))  # of the experiment E2b alone
 
 
 @dataclass
@@ -61,14 +58,7 @@ class RepeatedMaskedLMTask(VariedMaskedLMTask):
     cfg: RepeatedMaskedLMConfig
 
     def _load_dataset_split(self, split, epoch, combine):
-        dataset = super()._load_dataset_split(split, epoch, combine)
-        return dataset if TIED else RepeatTokensDataset(dataset, self.cfg.repeat_times)
-
-    def _regular_dataset(self, src_dataset, target_dataset):
-        if TIED:  # repeated after they were masked: the copies of a token are masked together
-            src_dataset = RepeatTokensDataset(src_dataset, self.cfg.repeat_times)
-            target_dataset.dataset = RepeatTokensDataset(target_dataset.dataset, self.cfg.repeat_times)
-        return super()._regular_dataset(src_dataset, target_dataset)
+        return RepeatTokensDataset(super()._load_dataset_split(split, epoch, combine), self.cfg.repeat_times)
 
     def max_positions(self):
         """Returns the most tokens of a sample, with the copies."""
