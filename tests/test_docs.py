@@ -40,9 +40,9 @@ def commands(page: Path) -> list[list[str]]:
 def called(words: list[str]) -> tuple[str, list[str]] | None:
     """The script or module of this project, fairseq-train or snakemake in a command, and its arguments."""
     for i, word in enumerate(words):
-        if word in ("fairseq-train", "snakemake") or re.match(r"(scripts|tests)/.*\.(py|sh)$", word):
+        if word in ("fairseq-train", "snakemake") or re.match(r"scripts/.*\.(py|sh)$", word):
             return word, words[i + 1 :]
-        if i and words[i - 1] == "-m" and word.split(".")[0] in ("fs_plugins", "lib", "tests"):
+        if i and words[i - 1] == "-m" and word.split(".")[0] in ("fs_plugins", "lib"):
             return word, words[i + 1 :]
     return None
 

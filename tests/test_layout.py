@@ -8,7 +8,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from fs_plugins.huggingface.code_files import CODE, CORE, write_code
-from tests.manual.mutate import listed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fs_plugins"
@@ -110,11 +109,6 @@ def test_the_library_has_no_circles():
     rooms = ["data", "run", "finetuning", "workflow", "report"]
     for place, room in enumerate(rooms):
         assert folders[room] <= {"command_line", "files", *rooms[:place]}, (room, folders[room])
-
-
-def test_mutations_are_of_todays_source():
-    for mutation in listed():
-        assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, mutation.name
 
 
 def test_a_training_script_is_a_call_of_fairseq_train():

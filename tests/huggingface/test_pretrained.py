@@ -20,10 +20,7 @@ def folder(request) -> Path:
 
 
 def test_it_comes_back_and_leaves_again(folder, tmp_path):
-    """Settings, tokenizer, weights and code, to the bit, by way of fairseq's model.
-
-    If the code differs: python -m tests.manual.refresh
-    """
+    """Settings, tokenizer, weights and code, to the bit, by way of fairseq's model."""
     again = export(folder, tmp_path / "again", half=True)
     files = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
     assert sum((folder / file).stat().st_size for file in files) <= 6e6

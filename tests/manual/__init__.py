@@ -1,1 +1,0 @@
-"""Programs that test the tests; each says how it is run. pytest does not collect them."""
