@@ -1,0 +1,136 @@
+"""Tables and files of SMILES as pandas' data frames: CSV with any separator, Parquet, a molecule a line."""
+
+import argparse
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Self
+
+import pandas as pd
+from lib.command_line import UserError
+from lib.data.text_files import opened, suffix_of
+
+SEPARATORS = ",\t;|"
+TABLES = (".csv", ".tsv", ".tab", ".parquet")  # other files are tables if their first line names the column
+NAME = "name"  # what follows the SMILES in a line
+ROWS = 50_000  # rows of a frame
+Rows = Iterator[tuple[int, list[str]]]  # line and cells
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How to read a table."""
+
+    column: str = "smiles"  # of the SMILES; upper and lower case are the same
+    separator: str | None = None  # None: the one at which the first line has the column
+    encoding: str | None = None  # None: UTF-8
+    header: bool = True  # whether the first line names the columns; otherwise they are 1, 2, ...
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, column: str = "smiles") -> Self:
+        """Returns what the arguments of :func:`add_table_arguments` ask for; ``column`` is the default."""
+        column = args.smiles_column or (column if args.header else "1")
+        return cls(column, args.separator, args.encoding, args.header)
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --smiles-column, --no-header, --separator and --encoding."""
+    add = parser.add_argument
+    add("--smiles-column", metavar="NAME", help="of a table (default: smiles)")
+    about = "the table's first line is a row; its columns are named 1, 2, ... (default SMILES: 1)"
+    add("--no-header", dest="header", action="store_false", help=about)
+    add("--separator", metavar="C", help="of a table's cells (default: detected)")
+    add("--encoding", help="of a table, such as cp1252 or utf-16 (default: UTF-8)")
+
+
+def read_table(path: Path, form: TableFormat) -> pd.DataFrame:
+    """Returns all rows; see :func:`frames_of`. Raises UserError if there is none, too."""
+    frame = pd.concat(frames_of(path, form))
+    if frame.empty:
+        raise UserError(f"{path} is empty, or has a header alone: give a file with molecules")
+    return frame
+
+
+def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
+    """Yields the rows of a table, or the lines of a file of SMILES, at most ROWS at a time.
+
+    Cells are text, "" if missing; the index has the line on which a row ends, of Parquet that of a CSV file
+    with the same rows. Blank rows are left out. A file of SMILES has the columns ``form.column`` and NAME. A
+    row with more cells than the header becomes one of cells that say so, neither molecules nor numbers.
+
+    Raises:
+        UserError: if the file is not text, or the table lacks the column of the SMILES.
+    """
+    if suffix_of(path) == ".parquet":
+        import pyarrow  # noqa: F401  (pandas does not say how to install it)
+
+        frame = pd.read_parquet(path)
+        frame = frame.astype(object).where(frame.notna(), "").astype(str)
+        frame.index = range(2, len(frame) + 2)
+        column_of(frame, form.column, path)
+        yield frame[frame.ne("").any(axis=1)]
+        return
+    encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else "backslashreplace"
+    with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
+        first = text.readline().strip()
+        if "\0" in first:
+            raise UserError(f"{path} is not text: save a spreadsheet as .csv, molecules as .smi")
+        text.seek(0)
+        separator = form.separator or _separator(first, form.column)
+        is_table = suffix_of(path) in TABLES or form.column.lower() in _cells(first, separator)
+        names, rows = _table(text, separator, form.header) if is_table else _lines(text, form.column)
+        full = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
+        while True:
+            block = [*islice(full, ROWS)]
+            frame = pd.DataFrame(
+                [cells for _, cells in block], [line for line, _ in block], names, dtype=object
+            )
+            column_of(frame, form.column, path)
+            yield frame
+            if len(block) < ROWS:
+                return
+
+
+def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
+    """Returns the column of that name, or, if there is none, one that differs in upper and lower case.
+    Raises UserError if there is none either."""
+    same = [column for column in frame if column.lower() == name.lower()]
+    if not same:
+        shown = ", ".join(map(ascii, frame.columns[:20])) + (", ..." if len(frame.columns) > 20 else "")
+        raise UserError(f"{path} has no column {name!r}, but {shown}: see --smiles-column and --no-header")
+    return name if name in same else same[0]
+
+
+def _table(text: io.TextIOWrapper, separator: str, header: bool) -> tuple[list[str], Rows]:
+    # strict, as a stray quotation mark would swallow the rows up to the next one; pandas leaves them out
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    first = next(reader, [])
+    names = [name.strip() for name in first] if header else [str(i + 1) for i in range(len(first))]
+
+    def rows() -> Rows:
+        for cells in reader if header else chain([first], reader):
+            if any(map(str.strip, cells[len(names) :])):
+                about = f"{len(cells)} cells, the header has {len(names)}: {separator.join(cells)}"
+                cells = [about] * len(names)
+            yield reader.line_num, [*cells[: len(names)], *[""] * (len(names) - len(cells))]
+
+    return names, rows()
+
+
+def _lines(text: io.TextIOWrapper, column: str) -> tuple[list[str], Rows]:
+    rows = ((line, [*content.strip().split(maxsplit=1), "", ""][:2]) for line, content in enumerate(text, 1))
+    named = {column.lower(), f"#{column.lower()}"}  # a header
+    return [column, NAME], (row for row in rows if row[0] > 1 or row[1][0].lower() not in named)
+
+
+def _separator(first: str, column: str) -> str:
+    """Returns the separator at which a line has the column; if none, the most frequent one."""
+    named = [mark for mark in SEPARATORS if mark in first and column.lower() in _cells(first, mark)]
+    return named[0] if named else max(SEPARATORS, key=first.count)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    return [cell.strip(' "').lower() for cell in line.split(separator)]
