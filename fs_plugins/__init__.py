@@ -1,13 +1,17 @@
 """ExLM as a fairseq plugin: ``fairseq-train --user-dir fs_plugins``.
 
-Without fairseq, such as on a Python that it does not support, ``custom_ops`` and the model for transformers
-can be imported.
+Within fairseq, importing this registers all that belongs to the plugin. In a program that has not imported
+fairseq it imports nothing, so that tokens, the compiled operator and the model itself need no fairseq; what
+does need it calls :func:`register`.
 """
 
 import logging
-from importlib.util import find_spec
+import sys
 
-if find_spec("fairseq") is not None:
+
+def register() -> None:
+    """Registers models, tasks, criteria and the optimizer with fairseq, and mends what of fairseq's needs it;
+    once, however often it is called."""
     # Importing fairseq sets up a root logger without handlers, at level DEBUG for all packages.
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
@@ -15,3 +19,7 @@ if find_spec("fairseq") is not None:
     from fs_plugins.speed import fused_adamw
 
     logging.getLogger().removeHandler(handler)
+
+
+if "fairseq" in sys.modules:
+    register()

@@ -14,6 +14,7 @@ from fairseq.models import build_model
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import DictConfig
 
+import fs_plugins
 from fs_plugins import criterions
 from fs_plugins.checkpoint_settings import is_pretraining, read_settings
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec, smiles_form
@@ -23,6 +24,7 @@ from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs, Property
 from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.mlm import RotaryRobertaModel
 
+fs_plugins.register()
 logger = logging.getLogger(__name__)
 LAYERS = "encoder.sentence_encoder.layers."  # beginning of the names of layers' weights
 

@@ -25,7 +25,6 @@ from lib.files import RESULT
 from lib.finetuning.benchmarks import of_task
 from omegaconf import OmegaConf
 
-import fs_plugins  # noqa: F401  (models, tasks, and what torch.load may load)
 from fs_plugins.files import check_absent, naming_errors
 from fs_plugins.finetuning.scored import ScoredTask, predict
 from fs_plugins.huggingface.restore import open_checkpoint

@@ -17,8 +17,10 @@ from lib.files import ROOT
 from lib.workflow import settings
 from lib.workflow.plan import REPRODUCE, STUDY
 
-import fs_plugins  # noqa: F401  (registers models, tasks and criterions)
+import fs_plugins
 from tests.support import pages
+
+fs_plugins.register()
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.DOTALL | re.MULTILINE)

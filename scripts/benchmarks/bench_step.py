@@ -36,9 +36,11 @@ from step_costs import OperatorCounter, peak_of_allocations, print_head
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.benchmark import Timer
 
-import fs_plugins  # noqa: F401  (registers models and criteria)
+import fs_plugins
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from fs_plugins.models.cost import cost_of
+
+fs_plugins.register()
 
 MODES = ("eager", "compile", "cuda-graph")
 

@@ -7,7 +7,9 @@ import torch
 from fairseq.optim import OPTIMIZER_DATACLASS_REGISTRY, build_optimizer
 from omegaconf import OmegaConf
 
-import fs_plugins  # noqa: F401  (registers it)
+import fs_plugins
+
+fs_plugins.register()
 
 
 def config(name: str, **flags):

@@ -13,9 +13,11 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
-import fs_plugins  # noqa: F401  (registers models and criteria)
+import fs_plugins
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from fs_plugins.data.smiles_tokens import tokenize
+
+fs_plugins.register()
 
 ATOMS = ["C", "N", "O", "c", "(", ")", "=", "1", "Cl", "[NH3+]", "[H]", "[O-]"]
 WORDS = ["this", "is", "very", "good", "bad", "news", ",", "and", "I", "am"]

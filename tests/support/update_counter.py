@@ -18,7 +18,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-import fs_plugins  # noqa: F401  (registers models and criteria)
+import fs_plugins
+
+fs_plugins.register()
 
 WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 SMALL = "--encoder-embed-dim 24 --encoder-ffn-embed-dim 48 --encoder-attention-heads 2 --max-positions 256"

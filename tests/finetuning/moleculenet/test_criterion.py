@@ -8,11 +8,13 @@ import pytest
 import torch
 from sklearn.metrics import log_loss
 
-import fs_plugins  # noqa: F401
+import fs_plugins
 from fs_plugins.finetuning.moleculenet.criterion import MoleculePropertyCriterion
 from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.criterions.batch import Told, logged
 from tests.finetuning.moleculenet.test_metrics import table
+
+fs_plugins.register()
 
 HEAD = {"features_only": True, "classification_head_name": "property"}
 

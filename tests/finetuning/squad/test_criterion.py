@@ -6,10 +6,12 @@ import math
 import pytest
 import torch
 
-import fs_plugins  # noqa: F401
+import fs_plugins
 from fs_plugins.finetuning.squad.criterion import Squad2Criterion
 from fs_plugins.finetuning.squad.windows import NO_LABEL
 from tests.criterions.batch import Told, logged
+
+fs_plugins.register()
 
 CRITERION = Squad2Criterion(argparse.Namespace(called_with={"token_head_name": "span"}))
 

@@ -14,9 +14,11 @@ from fairseq.trainer import Trainer
 from lib.command_line import UserError
 from lib.files import CONFIGS
 
-import fs_plugins  # noqa: F401  (registers models and tasks)
+import fs_plugins
 from tests.support import builders, pages
 from tests.support.builders import write_file
+
+fs_plugins.register()
 
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
