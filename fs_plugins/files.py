@@ -1,5 +1,4 @@
-"""Files and folders that are complete or absent, as all results are written, and locks. Needs the standard
-library alone."""
+"""Files and folders that are complete or absent, as all results are written."""
 
 import contextlib
 import errno
@@ -13,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-PATIENCE = 10.0  # seconds: the data loaders of a run that was killed hold its lock a little longer
+from filelock import FileLock, Timeout
+
+PATIENCE = 10.0  # seconds to wait for a run that is ending
 
 
 @contextlib.contextmanager
@@ -93,36 +94,36 @@ def check_absent(target: Path, overwrite: bool | None = None) -> None:
 @contextlib.contextmanager
 def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     """Yields a folder to fill, which becomes ``target`` if all goes well and is removed otherwise. Until then
-    it is in .NAME.partial beside ``target``; one that a killed process left is removed. An existing
+    it is .NAME.partial beside ``target``; one that a killed process left is removed. An existing
     ``target`` that has a file named ``replaces`` is replaced.
 
     Raises:
         FileExistsError: if ``target`` exists and is not an empty folder.
-        ValueError: if it cannot be written, .NAME.partial is none of ours, or another process fills it.
+        ValueError: if another process fills it.
     """
-    partial = target.with_name(f".{target.name}.partial")
-    found = set(os.listdir(partial)) if partial.is_dir() else set()
-    if partial.is_symlink() or not found <= {"lock", target.name} or (found and "lock" not in found):
-        raise ValueError(f"{partial} is no unfinished {target.name} of ours: move it away")
-    fresh = partial / target.name
-    with locked(partial):
-        try:
-            replace = replaces is not None and (target / replaces).is_file()
-            if not replace:
-                check_absent(target)
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir()
-            yield fresh
-            if replace:
-                shutil.rmtree(target)
-            with contextlib.suppress(FileNotFoundError):
-                target.rmdir()  # is empty, see above
-            fresh.replace(target)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                (partial / "lock").unlink()
-                partial.rmdir()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f".{target.name}.partial")
+    lock = FileLock(f"{fresh}.lock", timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another run is at work on {target}: wait for it, or stop it") from None
+    try:
+        replace = replaces is not None and (target / replaces).is_file()
+        if not replace:
+            check_absent(target)
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        yield fresh
+        if replace:
+            shutil.rmtree(target)
+        with contextlib.suppress(FileNotFoundError):
+            target.rmdir()  # is empty, see above
+        fresh.replace(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 @contextlib.contextmanager
@@ -134,7 +135,7 @@ def locked(folder: Path) -> Iterator[int]:
     try:
         while True:
             folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
-            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
