@@ -3,31 +3,55 @@
     python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz chembl.csv --valid test.smi
     python scripts/prepare_smiles.py data-bin/unimol --train train.lmdb --valid valid.lmdb --workers 16
 
-Reads .txt (one SMILES per line), .smi and .smiles (SMILES, then a name), tables (.csv, .tsv; a .txt whose
-first line has --smiles-column), these also as .gz, .bz2 or .xz, .parquet, and Uni-Mol's .lmdb files.
-Molecules that cannot be used are listed in rejected.tsv with file, line and reason. The result does not
-depend on --workers.
+Reads tables (.csv, .tsv, .tab, .parquet, or any text whose first line has --smiles-column), other text with a
+SMILES first in each line, these also as .gz, .bz2 or .xz, and Uni-Mol's .lmdb files. Molecules that cannot be
+used are listed in rejected.tsv with file, line and reason. The result does not depend on --workers.
 """
 
 import hashlib
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import lib  # noqa: F401  (finds the environment)
 import rdkit
-from lib.command_line import argument_parser, counted, script, whole
-from lib.data.binarise import EncodedBlock, Rejection, binarise, draft_of
-from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
-from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file
-from lib.data.molecules import Record, records_in
-from lib.data.tables import TableFormat, add_table_arguments
+from lib.command_line import UserError, argument_parser, counted, script, whole
+from lib.data.binarise import (
+    EncodedBlock,
+    Rejection,
+    add_corpus_arguments,
+    binarise,
+    files_given,
+    show_result,
+)
+from lib.data.frames import TableFormat, add_table_arguments, column_of, frames_of
+from lib.data.lmdb_reader import LMDB, decode_value, lmdb_file, lmdb_items
+from lib.files import claim, sha256
 
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
-from fs_plugins.data.vocabulary import read_dictionary
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file, read_dictionary
+from fs_plugins.files import new_folder
 
-EOS = "</s>"
+
+class Record(NamedTuple):
+    """A molecule of a file."""
+
+    line: str  # number from 1, or key, in its file
+    content: str | bytes  # the SMILES; of an LMDB file the value
+
+
+def records_in(path: Path, form: TableFormat) -> Iterator[Record]:
+    """Yields the molecules of a file, in order."""
+    if path.suffix.lower() in LMDB:
+        for key, value in lmdb_items(path):
+            yield Record(key.decode("ascii", "backslashreplace"), value)
+        return
+    for frame in frames_of(path, form):
+        yield from map(Record, map(str, frame.index), frame[column_of(frame, form.column, path)])
 
 
 @dataclass(frozen=True)
@@ -40,26 +64,28 @@ class SmilesEncoder:
     max_tokens: int | None  # the most tokens of a molecule, with <s> and </s>; None: no limit
 
     def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
-        block, lmdb = EncodedBlock(), path.suffix.lower() in LMDB
-        for record in records:
-            text, fault = "" if lmdb else record.content.decode(errors="backslashreplace"), record.fault
+        block = EncodedBlock()
+        for line, content in records:
+            text = "" if isinstance(content, bytes) else content.strip()
             try:
-                text = decode_value(record.content)["smi"] if lmdb else text
+                text = text or (decode_value(content)["smi"] if isinstance(content, bytes) else "")
                 canonical = canonical_smiles(parse_molecule(text), text)
-                tokens = [*tokenize(canonical if self.canonical else text), EOS]
-                unknown = [token for token in tokens if self.ids is not None and token not in self.ids]
-                if unknown:
-                    fault = fault or f"unknown token: {unknown[0]!r} is not in the dictionary"
-                elif self.max_tokens is not None and len(tokens) + 1 > self.max_tokens:
-                    fault = fault or f"too long: {len(tokens) + 1} tokens with <s> and </s>"
+                tokens = tokenize(canonical if self.canonical else text)
             except ValueError as error:
-                fault = fault or f"invalid SMILES: {error}"
-            if fault:
-                block.rejections.append(Rejection(record.line, fault, text))
+                block.rejections.append(Rejection(line, f"invalid SMILES: {error}", text))
                 continue
-            block.sentences.append(tokens if self.ids is None else [self.ids[token] for token in tokens])
-            digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
-            block.hashes.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
+            unknown = [token for token in tokens if self.ids is not None and token not in self.ids]
+            if unknown:
+                fault = f"unknown token: {unknown[0]!r} is not in the dictionary"
+                block.rejections.append(Rejection(line, fault, text))
+            elif self.max_tokens is not None and len(tokens) + 2 > self.max_tokens:
+                fault = f"too long: {len(tokens) + 2} tokens with <s> and </s>"
+                block.rejections.append(Rejection(line, fault, text))
+            else:
+                symbols = tokens if self.ids is None else [str(self.ids[token]) for token in tokens]
+                block.lines.append(" ".join(symbols))
+                digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
+                block.hashes.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
         return block
 
 
@@ -75,23 +101,27 @@ def main(argv: list[str] | None = None) -> None:
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use, or its folder; reject other tokens")
     add("--max-tokens", type=whole(3), metavar="N", help="reject longer molecules, counting <s> and </s>")
     args = parser.parse_args(argv)
-    args.train, args.valid = list(map(lmdb_file, args.train)), list(map(lmdb_file, args.valid))
+    train, valid = [*map(lmdb_file, args.train)], [*map(lmdb_file, args.valid)]
     form = TableFormat.of(args)
-    read = partial(records_in, form=form)
-    for path in (*args.train, *args.valid):  # faults of a whole file are found before any work
-        next(read(path), None)
-    inputs = inputs_of({"--train": args.train, "--valid": args.valid})
+    for path in (*train, *valid):  # faults of a whole file are found before any work
+        if next(records_in(path, form), None) is None:
+            raise UserError(f"{path} has no molecules: it is empty, or has a header alone")
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}
     settings["rdkit"] = rdkit.__version__
-    ids = read_dictionary(args.dictionary).indices if args.dictionary else None
-    encoder = SmilesEncoder(args.smiles == "canonical", ids, args.max_tokens)
-    with draft_of(args.output, settings, inputs, args.dictionary) as folder:
+    inputs, ids = files_given(train=train, valid=valid), None
+    with new_folder(args.output) as folder:
+        if args.dictionary:
+            ids = read_dictionary(args.dictionary).indices
+            inputs["--dictionary"] = sha256(dictionary_file(args.dictionary))
+            copy_dictionary(args.dictionary, folder / "dict.txt")
+        claim(folder, settings, inputs, sys.argv)
         result = binarise(
             folder,
-            args.train,
-            args.valid,
-            read,
-            encoder,
+            train,
+            valid,
+            partial(records_in, form=form),
+            SmilesEncoder(args.smiles == "canonical", ids, args.max_tokens),
+            lambda record: len(record.content),
             corpus="smiles",
             valid_share=args.valid_share,
             workers=args.workers,

@@ -4,12 +4,13 @@
         --bpe encoder.json vocab.bpe --dictionary dict.txt
 
 Reads, plain or packed (.gz, .bz2, .xz): one paragraph per line with an empty line between documents; with
---layout books, a document per file; JSON, an object per line, as WikiExtractor writes it; Parquet (pip
-install -e '.[parquet]'); and folders of these. What cannot be read is listed in rejected.tsv. The result does
-not depend on --workers. See docs/data.md.
+--layout books, a document per file; JSON, an object per line, as WikiExtractor writes it; and folders of
+these. What cannot be read is listed in rejected.tsv. The result does not depend on --workers. See
+docs/data.md.
 """
 
 import os
+import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,15 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import tokenizers
 from lib.command_line import argument_parser, counted, positive, script
-from lib.data.binarise import binarise, draft_of
+from lib.data.binarise import add_corpus_arguments, binarise, files_given, show_result
 from lib.data.bpe import TextEncoder, copy_bpe, dictionary_of
-from lib.data.datasets import add_corpus_arguments, inputs_of, show_result
 from lib.data.documents import COLUMN, PARAGRAPHS, PLAIN, documents_of, layouts_of
-from lib.data.text import encode_documents
-from lib.files import sha256
+from lib.data.text import encode_documents, size_of
+from lib.files import claim, sha256
 
 from fs_plugins.data.text_codecs import read_bpe
-from fs_plugins.files import write_text
+from fs_plugins.data.vocabulary import copy_dictionary, dictionary_file
+from fs_plugins.files import new_folder, write_text
 
 
 @script
@@ -37,31 +38,37 @@ def main(argv: list[str] | None = None) -> None:
     add("--bpe", nargs="+", required=True, metavar="FILE", help="encoder.json vocab.bpe, or tokenizer.json")
     add("--dictionary", type=Path, metavar="FILE", help="dict.txt to use (default: all tokens of the BPE)")
     add("--layout", choices=PLAIN, default=PARAGRAPHS, help="of plain text (default: %(default)s)")
-    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and Parquet (default: %(default)s)")
+    add(
+        "--text-column", default=COLUMN, metavar="NAME", help="key of the text in JSON (default: %(default)s)"
+    )
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
     add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
-    column = args.text_column
     train, valid = (layouts_of(paths, args.layout) for paths in (args.train, args.valid))
-    layouts, inputs = train | valid, inputs_of({"--train": train, "--valid": valid})
+    layouts, inputs = train | valid, files_given(train=train, valid=valid)
     bpe = read_bpe(*args.bpe)
-    settings = {"layout": args.layout, "text_column": column, "max_tokens": args.max_tokens}
-    settings["tokenizers"], inputs["--bpe"] = tokenizers.__version__, sha256(*bpe.files)
-    with draft_of(args.output, settings, inputs, args.dictionary) as folder:
-        if not args.dictionary:
+    inputs["--bpe"] = sha256(*bpe.files)
+    settings = {"layout": args.layout, "text_column": args.text_column, "max_tokens": args.max_tokens}
+    settings["tokenizers"] = tokenizers.__version__
+    with new_folder(args.output) as folder:
+        if args.dictionary:
+            inputs["--dictionary"] = sha256(dictionary_file(args.dictionary))
+            copy_dictionary(args.dictionary, folder / "dict.txt")
+        else:
             write_text(folder / "dict.txt", dictionary_of(bpe))
+        claim(folder, settings, inputs, sys.argv)
         encoder = TextEncoder(bpe, args.dictionary or folder / "dict.txt", args.allow_unknown)
-        encode = partial(encode_documents, encoder=encoder, max_tokens=args.max_tokens, column=column)
-        read = partial(documents_of, layouts=layouts, column=column)
-        share = {"corpus": "text", "valid_share": args.valid_share}
-        result = binarise(folder, [*train], [*valid], read, encode, workers=args.workers, **share)
+        about = {"layouts": layouts, "max_tokens": args.max_tokens, "column": args.text_column}
+        encode, read = (
+            partial(encode_documents, encoder=encoder, **about),
+            partial(documents_of, layouts=layouts),
+        )
+        share = {"corpus": "text", "valid_share": args.valid_share, "workers": args.workers}
+        result = binarise(folder, [*train], [*valid], read, encode, size_of, **share)
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
         print(f"{counted(files, 'file')} as {layout}")
     show_result(result, args.output, "sentence")
-    for about, what in (("", ""), ("skipped as empty: ", "empty ")):
-        documents = counted(result[f"{what}documents"], "document")
-        print(f"{about}{documents}, {counted(result[f'{what}paragraphs'], 'paragraph')}")
+    print(f"{counted(result['documents'], 'document')}, {counted(result['paragraphs'], 'paragraph')}")
     print(f"tokens that became <unk>: {result['unknown tokens']:,}")
-    print(f"tags and empty brackets removed from Wikipedia's text: {result['markup removed']:,}")

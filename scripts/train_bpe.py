@@ -6,14 +6,12 @@
 Reads what prepare_text.py reads, at most 50 MB of it, and writes bpe/tokenizer.json.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, counted, script, whole
-from lib.data.documents import COLUMN, documents_of, layouts_of
-from lib.data.text import paragraphs_of
+from lib.data.documents import COLUMN, documents_of, layouts_of, paragraphs_of
 from lib.files import write_lines
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -25,13 +23,12 @@ MOST_CHARACTERS = 50_000_000  # most characters to train on
 
 def paragraphs(layouts: dict[Path, str], column: str = COLUMN, most: int = MOST_CHARACTERS) -> Iterator[str]:
     """Yields clean paragraphs, from each file its share of ``most`` characters."""
-    for path in layouts:
+    for path, layout in layouts.items():
         left = most / len(layouts)
-        for document in documents_of(path, layouts, column):
-            if not document.fault:
-                for _, text in paragraphs_of(document, [], Counter(), column)[0]:
-                    left -= len(text)
-                    yield text
+        for document in documents_of(path, layouts):
+            for _, text in paragraphs_of(document, layout, column)[0]:
+                left -= len(text)
+                yield text
             if left <= 0:
                 break
 
@@ -61,14 +58,16 @@ def main(argv: list[str] | None = None) -> None:
     add("text", type=Path, nargs="+", metavar="PATH", help="files and folders of text")
     size, about = whole(LEAST_VOCABULARY, 1_000_000), "tokens, 256: one a byte (default: %(default)s)"
     add("--vocabulary", type=size, default=8000, metavar="N", help=about)
-    add("--text-column", default=COLUMN, metavar="NAME", help="of JSON and Parquet (default: %(default)s)")
+    add(
+        "--text-column", default=COLUMN, metavar="NAME", help="key of the text in JSON (default: %(default)s)"
+    )
     add("--overwrite", action="store_true", help="replace an existing tokenizer.json")
     args = parser.parse_args(argv)
     path, column = args.output / "tokenizer.json", args.text_column
     check_absent(path, args.overwrite)
     texts = paragraphs(layouts_of(args.text), column)
     if (first := next(texts, None)) is None:  # training would make one of bytes
-        raise UserError(f"there is no text to train on, of JSON and Parquet in {column!r}: see --text-column")
+        raise UserError(f"there is no text to train on, in JSON under {column!r}: see --text-column")
     args.output.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(chain([first], texts), args.vocabulary)
     write_lines(path, [tokenizer.to_str(pretty=True)])

@@ -10,17 +10,10 @@ LARGEST = 1_000  # atoms with a scaffold: RDKit takes a second for as many, minu
 LONGEST = 5_000  # characters: RDKit takes a second for as many, minutes for 50,000, and its recursion crashes
 # input that RDKit would misread, or never return from
 REFUSED = {
-    "empty SMILES": re.compile(r"\s*$"),
-    "white space in the SMILES": re.compile(r".*\s"),  # RDKit takes what follows for a name
-    "a character that is not printable ASCII": re.compile(".*[^!-~]"),  # trimmed at the ends; at \0 it stops
+    "empty SMILES": re.compile("$"),
+    # it takes what follows a blank for a name, trims the ends, and stops at \0
+    "white space, or a character that is not printable ASCII": re.compile(".*[^!-~]"),
     f"too long: more than {LONGEST:,} characters": re.compile(rf".{{{LONGEST + 1}}}"),
-    "InChI, not SMILES": re.compile("InChI="),
-    # symbols in brackets alone, with a bare carbon or nitrogen: [C][C][O] is a chain of radicals to RDKit
-    "SELFIES, not SMILES": re.compile(r"(?=.*\[[=#/\\]?[CN]\])(?=.*\]\[)(\[[^][]+\]\.?)+$"),
-    # atoms by their number are without hydrogens, [#6][#8] is no methanol; a bond of any order is none
-    "SMARTS, not SMILES": re.compile(r".*(\[\d*#|~)"),
-    # it takes [C-200] for [C+56], [CH260] for CH4
-    "a charge or hydrogens above 99": re.compile(r".*\[[^][]*[-+H]\d{3}"),
 }
 
 

@@ -38,18 +38,19 @@ def write(path: Path, lines) -> Path:
     return write_file(path, "\n".join([*lines, ""]).encode(errors="surrogateescape"))
 
 
-@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "csv", "tsv.gz", "lmdb", "parquet"])
+@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "ism", "csv", "tsv.gz", "tab", "lmdb", "parquet"])
 def test_every_format(suffix, tmp_path):
     path = tmp_path / f"train.{suffix}"
     if suffix == "lmdb":
         write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
     elif suffix == "parquet":
         parquet.write_table(pyarrow.table({"id": range(7), "mol": MOLECULES}), path)
-    elif suffix[1:3] == "sv":
+    elif suffix[1:3] == "sv" or suffix == "tab":
         rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
-        write(path, [row.replace(",", "\t") for row in rows] if suffix == "tsv.gz" else rows)
+        write(path, [row.replace(",", "\t") for row in rows] if suffix[0] == "t" else rows)
     else:
-        write(path, [f"{smiles}\tname {smiles}" if suffix == "smi" else smiles for smiles in MOLECULES])
+        named = "\tname of it" if suffix in ("smi", "ism") else ""
+        write(path, [f"{smiles}{named}" for smiles in MOLECULES])
     found, rejected = prepare(tmp_path / "out", path, flags=("--smiles-column", "mol"))
     assert found == MOLECULES and read_split(tmp_path / "out", "valid") == ["CC", "CN"] and rejected == []
     dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
@@ -59,20 +60,27 @@ def test_every_format(suffix, tmp_path):
 
 
 def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
-    bad = ["", "=C1CC", "CN(C)(C)(C)C", "CCO ethanol", "\udcff", "C" * (LONGEST + 1), "[#119]"]
-    lines = [line for pair in zip(MOLECULES, bad, strict=True) for line in pair]
+    bad = ["", "=C1CC", "CN(C)(C)(C)C", "ethanol CCO", "\udcff", "C" * (LONGEST + 1)]
+    lines = [line for pair in zip(MOLECULES[:6], bad, strict=True) for line in pair]
     path = write(tmp_path / "a.txt", lines)
     values = write_lmdb(
         tmp_path / "a.lmdb", [pickle.dumps({"smi": "X"}), b"junk", pickle.dumps({"smi": "C"})]
     )
     found, rejected = prepare(tmp_path / "out", path, values)
-    assert found == [*MOLECULES, "C"]
-    places = [(str(path), str(2 * i + 2)) for i in range(7)] + [(str(values), "0"), (str(values), "1")]
-    assert [row[:2] for row in rejected] == places
-    named = ("empty SMILES", "not a SMILES", "valence", "white space", "not a SMILES", "too long")
-    named += ("SMARTS", "invalid SMILES", "not a readable value")
+    assert found == [*MOLECULES[:6], "C"]
+    places = [(str(path), str(2 * i + 2)) for i in range(1, 6)] + [(str(values), "0"), (str(values), "1")]
+    assert [row[:2] for row in rejected] == places  # a blank line is none
+    named = ("not a SMILES", "valence", "not a SMILES", "not a SMILES", "too long")
+    named += ("invalid SMILES", "not a readable value")
     assert all(name in reason for name, (_, _, reason, _) in zip(named, rejected, strict=True))
-    assert [text for *_, text in rejected[:7]] == ["", "'=C1CC", *bad[2:4], "\\xff", *bad[5:]]
+    assert [text for *_, text in rejected[:5]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
+
+
+@pytest.mark.parametrize("rows", [["", ",,", ",,,,", " , ,"], []], ids=["blank", "none"])
+def test_blank_rows_are_none(rows, tmp_path, capsys):
+    lines = ["id,smiles,y", *(f"{i},{smiles},1" for i, smiles in enumerate(MOLECULES)), *rows * 20]
+    found, rejected = prepare(tmp_path / "out", write(tmp_path / "a.csv", lines))
+    assert found == MOLECULES and not rejected and "most of the input" not in capsys.readouterr().out
 
 
 def test_a_given_dictionary_and_a_limit(tmp_path):
@@ -115,7 +123,11 @@ def test_what_is_refused_before_work_starts(tmp_path, refused):
     out, good = tmp_path / "out", write(tmp_path / "good.txt", ["CC"])
     for train, named in (
         (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), "'smiles'"),
-        (write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"]), "SMILES come first in a line"),
+        (
+            write(tmp_path / "b.csv", ["smiles,y"]),
+            "b.csv has no molecules: it is empty, or has a header alone",
+        ),
+        (write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"]), "Rejected: 2 x invalid SMILES"),
         (good, "or --valid, as copies of one molecule"),
     ):
         assert named in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)

@@ -38,5 +38,5 @@ def test_a_limit_is_shared_by_the_files(tmp_path):
 
 def test_a_column_that_does_not_exist(tmp_path, refused):
     source = write_file(tmp_path / "a.jsonl", '{"query": "SELECT 1"}\n')
-    assert "in 'text'" in refused(train_bpe.main, tmp_path / "bpe", source)
+    assert "under 'text'" in refused(train_bpe.main, tmp_path / "bpe", source)
     main(train_bpe, tmp_path / "bpe", source, "--text-column", "query")

@@ -1,42 +1,41 @@
-"""Binarises a corpus of any size for fairseq: streaming, parallel, resumable and deterministic.
+"""Binarises a corpus for fairseq: processes write its sentences as text, which fairseq's binarizer reads.
 
-``binarise`` reads files item by item, has worker processes encode blocks of items, and keeps what comes of
-each file in FOLDER/draft; if interrupted, it resumes at the first file that is not done. Then it writes
+FOLDER/dict.txt         fairseq's dictionary, unless it is given
+FOLDER/SPLIT.bin, .idx  the sentences of train and valid, in the order of the input
+FOLDER/rejected.tsv     what was left out: file, line, reason, input
+FOLDER/prepared.json    how much it came to
 
-    FOLDER/dict.txt         fairseq's dictionary, unless it is given
-    FOLDER/SPLIT.bin, .idx  the sentences of train and valid, in the order of the input
-    FOLDER/rejected.tsv     what was left out: file, line, reason, input
-    FOLDER/prepared.json    what it all came to
-
-All of these are the same, byte for byte, for any number of workers and interruptions.
+All are the same, byte for byte, for any number of processes.
 """
 
+import argparse
 import csv
-import json
-import shutil
-import sys
+import os
+import signal
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import chain, groupby, islice
-from operator import attrgetter, itemgetter
+from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
-from lib.command_line import UserError
-from lib.data.datasets import write_dataset
-from lib.files import MANIFEST, claim, plain_cell, sha256
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from fairseq.tokenizer import tokenize_line
+from lib.command_line import UserError, counted, positive, share
+from lib.files import plain_cell
 from tqdm import tqdm
 
-from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, dictionary_file, read_dictionary
-from fs_plugins.files import atomic, check_absent, locked, naming_errors, write_json
+from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
+from fs_plugins.files import write_json
 
 FINISHED = "prepared.json"
-DONE = "draft/*[0-9]"  # the files that are
-BLOCK_ITEMS, BLOCK_BYTES = 4096, 1 << 19
+BLOCK_ITEMS, BLOCK_SIZE = 4096, 1 << 19
+FEW_TOKENS = 1000  # too few tokens to validate on
+SPLITS = ("train", "valid")
 
 
 class Rejection(NamedTuple):
@@ -49,57 +48,19 @@ class Rejection(NamedTuple):
 
 @dataclass
 class EncodedBlock:
-    """What an encoder makes of a block."""
+    """What an encoder makes of a block of items."""
 
-    # lists of ids or, if the dictionary is built from the corpus, of symbols. Each ends in ``</s>``, as from
-    # fairseq-preprocess; one of ``</s>`` alone is an empty sentence, and is kept.
-    sentences: list[Sequence] = field(default_factory=list)
-    # a hash of each sentence's content, in [0, 1): those below the share for validation are for that.
-    # Sentences that belong together have one hash.
+    # sentences: ids or, if the dictionary is built of the corpus, symbols, between blanks; without ``</s>``
+    lines: list[str] = field(default_factory=list)
+    # a hash of the content of each, in [0, 1): those below the share for validation are for that. Sentences
+    # that belong together have one hash.
     hashes: list[float] = field(default_factory=list)
-    # rows left out, with the reason, in the order of the input
     rejections: list[Rejection] = field(default_factory=list)
-    # anything else worth adding up over all blocks and reporting, by name
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def save(self) -> str:
-        """Returns the block as a line of JSON, which says nothing but numbers and text."""
-        return json.dumps(self.__dict__, separators=(",", ":")) + "\n"
+    counts: Counter = field(default_factory=Counter)  # what else to report, by name
 
 
-Reader = Callable[[Path], Iterable]  # reads a file as items; each has a ``size`` in bytes
+Reader = Callable[[Path], Iterable]  # reads a file as items
 Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive items of a file
-
-
-@contextmanager
-def draft_of(
-    output: Path, settings: dict, inputs: dict[str, str], dictionary: Path | None = None
-) -> Iterator[Path]:
-    """Yields a folder to fill, OUTPUT.partial, which becomes ``output`` if all goes well. Otherwise it stays,
-    to resume in, if it existed before or a file is done. A given dictionary is an input, and copied into it.
-    Raises UserError if ``output`` exists, another run is at work, or OUTPUT.partial is no draft or one of
-    other settings or inputs (see ``claim``)."""
-    check_absent(output)
-    if dictionary:
-        inputs = {**inputs, "--dictionary": sha256(dictionary_file(dictionary))}
-    partial = output.with_name(f"{output.name}.partial")
-    before = {path.name for path in partial.iterdir()} if partial.is_dir() else set()
-    if before - {"lock"} and MANIFEST not in before:
-        raise UserError(f"{partial} was not made by this script: choose another OUTPUT, or move it away")
-    with locked(partial):
-        claim(partial, settings, inputs, sys.argv, (DONE,))
-        for path in partial.rglob("*.tmp"):  # left by a run that was killed
-            path.unlink()
-        try:
-            if dictionary:
-                copy_dictionary(dictionary, partial / "dict.txt")
-            yield partial
-        except BaseException:
-            if not before and not any(partial.glob(DONE)):
-                shutil.rmtree(partial)
-            raise
-        (partial / "lock").unlink()
-        partial.replace(output)
 
 
 def binarise(
@@ -108,6 +69,7 @@ def binarise(
     valid: Sequence[Path],
     read: Reader,
     encode: Encoder,
+    size_of: Callable[..., int],
     corpus: str,
     valid_share: float,
     workers: int = 1,
@@ -116,9 +78,10 @@ def binarise(
     """Binarises a corpus; see above.
 
     Args:
-        folder: of ``draft_of``, with a dict.txt unless that is to be built.
-        train, valid: files, each once.
-        read, encode: are pickled for the workers; items are always the same ones in the same order.
+        folder: has a dict.txt unless that is to be built.
+        train, valid: files.
+        read, encode: make items and sentences; ``encode`` works in the processes.
+        size_of: size of an item, in bytes or characters.
         corpus: what it is of, to be recorded: "text" or "smiles".
         valid_share: without ``valid``, the share of ``train`` that is for validation, by ``hashes``; at least
             the sentences of one hash are.
@@ -129,105 +92,62 @@ def binarise(
         What prepared.json holds: for each split its sentences and tokens, "rejected" by reason, how many
         molecules or documents of ``valid`` are in ``train`` too, "symbols" (entries of the dictionary with
         fairseq's four) and what the encoder counted.
+
+    Raises:
+        UserError: if nothing is left for a split, with the reasons.
     """
-    rejected, counts, symbols, least = Counter(), Counter(), Counter(), 1.0
-    validated, repeated = set(), set()  # hashes of --valid, and those of them that train has, too
-    files = {"valid": valid, "train": train}  # valid first: whether it is empty is soon known
-    drafts = {path: folder / "draft" / str(number) for number, path in enumerate([*valid, *train])}
-    (folder / "draft").mkdir(exist_ok=True)
-    for split in ("valid", "train") if valid else ("train",):
-        own = {path: drafts[path] for path in files[split]}
-        _encode({path: draft for path, draft in own.items() if not draft.exists()}, read, encode, workers)
-        if not any(block.hashes for block in _saved_in(*own.values())):
-            _refuse_empty(split, folder, own.values())
-    with atomic(folder / "rejected.tsv") as table:
+    texts = {split: folder / f"{split}.txt" for split in SPLITS}
+    hashes = {split: array("d") for split in SPLITS}
+    rejected, counts, shown = Counter(), Counter(), []
+    sources = [("valid", path) for path in valid] + [("train", path) for path in train]
+    blocks = ((source, items) for source in sources for items in blocks_of(read(source[1]), size_of))
+    with ExitStack() as stack:
+        files = {
+            split: stack.enter_context(path.open("w", encoding="utf-8")) for split, path in texts.items()
+        }
+        table = stack.enter_context((folder / "rejected.tsv").open("w", encoding="utf-8", newline=""))
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
-        for source, draft in drafts.items():
-            for block in _saved_in(draft):
-                rows.writerows((source, *map(plain_cell, row)) for row in block.rejections)
-                rejected.update(reason_of(row.reason) for row in block.rejections)
-                counts.update(block.counts)
-                least = min([least, *block.hashes])
-                if source in valid:
-                    validated.update(block.hashes)
-                else:
-                    repeated.update(validated.intersection(block.hashes))
-                if build_dictionary:
-                    symbols.update(chain.from_iterable(block.sentences))
+        bar = stack.enter_context(tqdm(unit=" items", unit_scale=True, disable=None))
+        for (split, path), items, block in _encoded(blocks, encode, workers):
+            files[split].writelines(f"{line}\n" for line in block.lines)
+            hashes[split].extend(block.hashes)
+            rows.writerows((path, *map(plain_cell, row)) for row in block.rejections)
+            rejected.update(row.reason.split(":")[0] for row in block.rejections)
+            shown += block.rejections[: 3 - len(shown)]
+            counts.update(block.counts)
+            bar.update(items)
+    repeated = np.intersect1d(hashes["train"], hashes["valid"]).size
+    if not valid and hashes["train"]:
+        _divide(texts, hashes, valid_share)
+    for split in SPLITS:
+        if not hashes[split]:
+            reasons = "; ".join(f"{count:,} x {reason}" for reason, count in rejected.most_common())
+            examples = "".join(f"\n  {row.content[:60]!r} ({row.line})" for row in shown)
+            raise UserError(
+                f"nothing is left for {split}: give more input, or --valid, as copies of one molecule or "
+                f"document are not divided. Rejected: {reasons or 'nothing'}{examples}"
+            )
     if build_dictionary:
         built = Dictionary()
-        for symbol, count in symbols.items():
-            built.add_symbol(symbol, n=count)
+        for path in texts.values():
+            Dictionary.add_file_to_dictionary(str(path), built, tokenize_line, workers)
         built.finalize(padding_factor=1)  # the most frequent first, then in order of characters
-        with atomic(folder / "dict.txt") as file:
-            built.save(file)
+        built.save(str(folder / "dict.txt"))
     dictionary, result = read_dictionary(folder / "dict.txt"), {"kind": corpus, "valid_share": valid_share}
-    for split in ("train", "valid"):
-        share, own = None if valid else (valid_share, least), [drafts[path] for path in files[split] or train]
-        chosen = _chosen(split, own, share)
-        if build_dictionary:
-            chosen = ([dictionary.indices[symbol] for symbol in symbols] for symbols in chosen)
-        sentences, tokens = write_dataset(folder / split, chosen, len(dictionary))
-        if not sentences:
-            _refuse_empty(split, folder, own)
-        result[split] = {"sentences": sentences, "tokens": tokens}
-    shutil.rmtree(folder / "draft")
+    binarizer = VocabularyDatasetBinarizer(dictionary, already_numberized=not build_dictionary)
+    for split, path in texts.items():
+        prefix, entries = str(folder / split), len(dictionary)
+        done = FileBinarizer.multiprocess_dataset(str(path), "mmap", binarizer, prefix, entries, workers)
+        result[split] = {"sentences": done.num_seq, "tokens": done.num_tok}
+        path.unlink()
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
-    result |= {"rejected": dict(rejected.most_common()), "valid_in_train": len(repeated), **counts}
+    result |= {"rejected": dict(rejected.most_common()), "valid_in_train": repeated, **counts}
     write_json(folder / FINISHED, result)
     return result
 
 
-def _chosen(split: str, drafts: list[Path], share: tuple[float, float] | None) -> Iterator[Sequence]:
-    """Yields the sentences of a split: all of the drafts, or by ``share``: those whose hash is less, or the
-    least of all, are for validation."""
-    for block in _saved_in(*drafts):
-        for sentence, value in zip(block.sentences, block.hashes, strict=True):
-            if share is None or (value < share[0] or value == share[1]) == (split == "valid"):
-                yield sentence
-
-
-def _refuse_empty(split: str, folder: Path, drafts: Iterable[Path]) -> None:
-    """Raises UserError, which says what became of the input; its draft is of no use to another command."""
-    rejections = [row for block in _saved_in(*drafts) for row in block.rejections]
-    shutil.rmtree(folder / "draft")
-    reasons = Counter(reason_of(row.reason) for row in rejections).most_common()
-    why = "; ".join(f"{count:,} x {reason}" for reason, count in reasons) or "nothing"
-    shown = "".join(f"\n  {row.content[:60]!r} ({row.line})" for row in rejections[:3])
-    raise UserError(
-        f"nothing is left for {split}: give more input, or --valid, as copies of one molecule or document "
-        "are not split; SMILES come first in a line, or in a column of a .csv. "
-        f"Rejected: {why}{shown}"
-    )
-
-
-def reason_of(text: str) -> str:
-    """Returns what is before the colon of a rejection's text: the rest is about the one input."""
-    return text.split(":")[0]
-
-
-class _Encoding(IterableDataset):
-    """Yields (file, items, saved EncodedBlock) of each block; or what the user has to mend, as an error that
-    was raised in a worker would get a traceback in its message."""
-
-    def __init__(self, files: Sequence[Path], read: Reader, encode: Encoder):
-        self.files, self.read, self.encode = files, read, encode
-
-    def __iter__(self):
-        worker = get_worker_info()  # N workers read all, and encode every N-th block each
-        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-        blocks = (
-            (path, block) for path in self.files for block in blocks_of(self.read(path), attrgetter("size"))
-        )
-        try:
-            for path, block in islice(blocks, first, None, step):
-                yield path, len(block), self.encode(path, block).save()
-        except (ValueError, OSError) as error:
-            yield error
-
-
-def blocks_of(items: Iterable, size_of: Callable, most: int = BLOCK_BYTES) -> Iterator[list]:
+def blocks_of(items: Iterable, size_of: Callable[..., int], most: int = BLOCK_SIZE) -> Iterator[list]:
     """Yields consecutive items: at most BLOCK_ITEMS, and no more of them once their sizes come to
     ``most``."""
     held, size = [], 0
@@ -241,30 +161,77 @@ def blocks_of(items: Iterable, size_of: Callable, most: int = BLOCK_BYTES) -> It
         yield held
 
 
-def _encode(drafts: dict[Path, Path], read: Reader, encode: Encoder, workers: int) -> None:
-    """Writes the draft, the encoded blocks, of each file."""
-    # bounded, in order; it notices workers that were killed, and they a parent that was
-    data = _Encoding(list(drafts), read, encode)
-    loader = DataLoader(data, batch_size=None, num_workers=workers if workers > 1 else 0)
-    with tqdm(unit=" items", unit_scale=True, disable=None) as bar:
-        for path, blocks in groupby(map(_raised, loader), key=itemgetter(0)):
-            with atomic(drafts[path]) as file:
-                for _, items, block in blocks:
-                    file.write(block)
-                    bar.update(items)
+def _encoded(blocks: Iterable, encode: Encoder, workers: int) -> Iterator[tuple]:
+    """Yields ((split, path), number of items, EncodedBlock) of ((split, path), items), in order."""
+    if workers == 1:
+        for source, items in blocks:
+            yield source, len(items), encode(source[1], items)
+        return
+    with Pool(workers, _start, (encode,)) as pool:
+        yield from pool.imap(_encode, blocks)
 
 
-def _raised(item):
-    if isinstance(item, Exception):
-        raise item
-    return item
+def _start(encode: Encoder) -> None:
+    global _encoder  # of this process
+    _encoder = encode
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which ends the process that reads
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _saved_in(*drafts: Path) -> Iterator[EncodedBlock]:
-    """Yields the encoded blocks of files."""
-    for draft in (draft for draft in drafts if draft.exists()):  # an empty file has none
-        with naming_errors(draft), draft.open() as file:
-            for line in file:
-                block = EncodedBlock(**json.loads(line))
-                block.rejections = [Rejection(*rejection) for rejection in block.rejections]
-                yield block
+def _encode(block: tuple) -> tuple:
+    source, items = block
+    return source, len(items), _encoder(source[1], items)
+
+
+def _divide(texts: dict[str, Path], hashes: dict[str, array], share: float) -> None:
+    """Moves the sentences whose hash is below the share, or the least of all, from train to valid."""
+    least, values = min(hashes["train"]), hashes["train"]
+    hashes |= {split: array("d") for split in SPLITS}
+    whole = texts["train"].rename(texts["train"].with_suffix(".whole"))
+    with whole.open() as lines, texts["train"].open("w") as train, texts["valid"].open("w") as valid:
+        for line, value in zip(lines, values, strict=True):
+            for_valid = value < share or value == least
+            (valid if for_valid else train).write(line)
+            hashes["valid" if for_valid else "train"].append(value)
+    whole.unlink()
+
+
+def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share: float) -> None:
+    """Adds --train, --valid, --valid-share and --workers; ``what`` is trained on."""
+    # cores that this process may use, if the system tells (Linux)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    add = parser.add_argument
+    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
+    add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
+    add = parser.add_argument
+    add("--workers", type=positive, default=cores, metavar="N", help="(default: %(default)s)")
+
+
+def files_given(**paths: Iterable[Path]) -> dict[str, str]:
+    """Returns each file of --train and --valid with its size and the time of its last change, to be
+    recorded."""
+    files = [(option, path.resolve()) for option, given in paths.items() for path in given]
+    return {
+        f"--{option} {path}": f"{path.stat().st_size} bytes, {path.stat().st_mtime_ns}"
+        for option, path in files
+    }
+
+
+def show_result(result: dict, output: Path, what: str) -> None:
+    """Prints what ``binarise`` came to, each of whose sentences is a ``what``."""
+    for split in SPLITS:
+        sentences, tokens = result[split]["sentences"], result[split]["tokens"]
+        print(f"{split}: {counted(sentences, what)}, {counted(tokens, 'token')}")
+    if tokens < FEW_TOKENS:
+        few = "few tokens to choose checkpoint_best.pt by, or to measure on: give more for validation"
+        print(f"warning: {few}, by --valid or --valid-share")
+    if repeated := result["valid_in_train"]:
+        print(f"warning: in --train and in --valid: {repeated:,}; validation is too good, leave them out")
+    total = sum(result["rejected"].values())
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in result["rejected"].items())
+    if total > sum(result[split]["sentences"] for split in SPLITS):
+        print(f"warning: most of the input was rejected: are {what}s where they are looked for?")
+    print(f"rejected: {total:,}" + (f" ({reasons}; see {output / 'rejected.tsv'})" if total else ""))

@@ -1,18 +1,15 @@
 """The LMDB files in which Uni-Mol's data are published: a dictionary for each molecule, pickled.
 
-Keys are counters in ASCII; values are pickles of a dict, sometimes compressed with gzip or zlib: ``smi`` in
-the pre-training files; ``smi`` and ``target`` with NumPy arrays of coordinates in those of MoleculeNet.
-
-A pickle is a program. This reader builds containers, numbers, strings and NumPy arrays and nothing else; it
-skips RDKit's molecules, which some of the files also hold.
+Keys are counters in ASCII; values are pickles, sometimes compressed with gzip or zlib: ``smi`` in the
+pre-training files; ``smi`` and ``target`` in those of MoleculeNet. All else in them is left unread.
 """
 
 import gzip
 import io
 import pickle
-import re
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,83 +17,56 @@ import numpy as np
 from fs_plugins.files import naming_errors
 
 LMDB = (".lmdb", ".mdb")
+OBJECTS = ("numpy", "rdkit")  # packages whose objects are recorded
 
 
-class Unread:
-    """Stands for an object of RDKit."""
+class _Record:
+    """Stands for an object of NumPy's or RDKit's: how it would be made."""
 
-    def __init__(self, *args):
-        pass
+    def __init__(self, name: str, *arguments):
+        self.name, self.arguments, self.state = name, arguments, ()
 
     def __setstate__(self, state):
-        pass
+        self.state = state
 
 
-class _Dtype:
-    """Stands for np.dtype: of plain numbers and strings only. Of its state only the byte order is used, as
-    NumPy would believe a pickle that says that the items of an array are pointers to Python objects."""
+class _Unpickler(pickle.Unpickler):
+    """A pickle is a program; this one makes containers, numbers, strings and records, nothing else."""
 
-    def __init__(self, name: str, *_):
-        if not re.fullmatch(r"[fiubSU]\d+", name):
-            raise pickle.UnpicklingError(f"an array of type {name!r}, which is not plain data")
-        self.dtype = np.dtype(name)
-
-    def __setstate__(self, state: tuple):
-        if state[1] in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(state[1])
-
-
-class _Array(np.ndarray):
-    """Stands for np.ndarray."""
-
-    def __setstate__(self, state: tuple):
-        _, shape, dtype, fortran, data = state
-        array = _frombuffer(data, dtype, shape, "F" if fortran else "C")
-        super().__setstate__((1, array.shape, array.dtype, fortran, bytes(data)))
-
-
-def _frombuffer(data, dtype: _Dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
-    return np.ndarray(shape, dtype.dtype, data, order=order)
-
-
-_ALLOWED = {
-    ("builtins", "set"): set,
-    ("_codecs", "encode"): lambda text, _: text.encode("latin1"),  # bytes in protocols 0 to 2
-    ("numpy", "ndarray"): Unread,
-    ("numpy", "dtype"): _Dtype,
-}
-for _name in ("core", "_core"):  # NumPy 1 and 2
-    _ALLOWED |= {
-        (f"numpy.{_name}.multiarray", "_reconstruct"): lambda *_: _Array((0,)),
-        (f"numpy.{_name}.multiarray", "scalar"): lambda dtype, data: _frombuffer(data, dtype, (), "C")[()],
-        (f"numpy.{_name}.numeric", "_frombuffer"): _frombuffer,
-    }
-
-
-class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module, name):
-        module = {"__builtin__": "builtins"}.get(module, module)  # its name in protocols 0 to 2
-        if (module, name) in _ALLOWED:
-            return _ALLOWED[module, name]
-        if module.split(".")[0] == "rdkit":
-            return Unread
+        if module.split(".")[0] in OBJECTS:
+            return partial(_Record, name)
+        if (module, name) == ("_codecs", "encode"):  # bytes in protocols 0 to 2
+            return lambda text, _: text.encode("latin1")
         raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not plain data")
 
 
 def decode_value(value: bytes) -> dict:
-    """Returns the dictionary of one molecule; its ``smi`` is a string. Raises ValueError if the value is not
-    a (compressed) pickle of a dict of plain data, or has no ``smi``."""
+    """Returns {"smi": SMILES} of one molecule, with {"target": its labels, a list} if it has any. Raises
+    ValueError if the value is not a (compressed) pickle of a dict with a ``smi``, or refers to anything but
+    data."""
     with naming_errors("not a readable value"):  # broken pickles raise all kinds of errors
         if value[:2] == b"\x1f\x8b":
             value = gzip.decompress(value)
         elif value[:1] == b"\x78":  # zlib; a pickle begins with \x80 or, in protocol 0, with '('
             value = zlib.decompress(value)
-        molecule = _PlainUnpickler(io.BytesIO(value)).load()
-        smiles = molecule["smi"]
-        smiles = (
-            smiles.decode("utf-8", errors="backslashreplace") if isinstance(smiles, bytes) else smiles + ""
-        )
-        return {**molecule, "smi": str(smiles)}  # NumPy's strings are strings too
+        molecule = _Unpickler(io.BytesIO(value)).load()
+        labels = {"target": _numbers(molecule["target"])} if "target" in molecule else {}
+        return {"smi": molecule["smi"] + "", **labels}  # a text, or a TypeError
+
+
+def _numbers(value) -> list[float]:
+    """Returns the numbers in a number, a list or the record of a NumPy array."""
+    if not isinstance(value, _Record):
+        return [float(one) for one in (value if isinstance(value, list | tuple) else [value])]
+    if value.name == "_reconstruct":
+        _, _, dtype, _, data = value.state
+    elif value.name == "_frombuffer":
+        data, dtype, *_ = value.arguments
+    else:  # a scalar
+        dtype, data = value.arguments
+    order = dtype.state[1] if dtype.state[1] in "<>" else "="
+    return np.frombuffer(data, np.dtype(dtype.arguments[0]).newbyteorder(order)).astype(float).tolist()
 
 
 def lmdb_file(path: Path) -> Path:
@@ -106,21 +76,18 @@ def lmdb_file(path: Path) -> Path:
 
 def lmdb_items(path: Path, by_number: bool = False) -> Iterator[tuple[bytes, bytes]]:
     """Yields (key, value) of an LMDB file, in the order of the file, which is that of the keys' bytes: b"0",
-    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. Raises ValueError if it is truncated,
-    or has more or fewer entries than it says; one that is damaged within may end the process by a signal."""
+    b"1", b"10", ...; or, ``by_number``, in that of the keys as numbers. Raises ValueError if it is
+    truncated."""
     import lmdb
 
     options = {"readahead": False, "max_spare_txns": 1, "subdir": False, "readonly": True, "lock": False}
     with naming_errors(path), lmdb.open(str(path), **options) as file, file.begin() as transaction:
         there, whole = path.stat().st_size, (file.info()["last_pgno"] + 1) * file.stat()["psize"]
-        if there < whole:
+        if there < whole:  # reading on would end the process
             raise ValueError(f"truncated, with {there:,} of at least {whole:,} bytes: download it again")
-        items, left = transaction.cursor(), file.stat()["entries"]
-        if by_number:
-            keys = sorted(items.iternext(values=False), key=lambda key: (len(key), key))
-            items = ((key, transaction.get(key)) for key in keys)
-        for item in items:
-            yield item
-            left -= 1
-        if left:
-            raise ValueError(f"damaged, {abs(left):,} entries more or fewer than it says: download it again")
+        items = transaction.cursor()
+        if not by_number:
+            yield from items
+            return
+        for key in sorted(items.iternext(values=False), key=lambda key: (len(key), key)):
+            yield key, transaction.get(key)

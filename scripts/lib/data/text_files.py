@@ -17,20 +17,29 @@ from fs_plugins.files import naming_errors
 # first bytes of a file -> how to open it
 OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of such files end
-BOM = b"\xef\xbb\xbf"
-MOST_BYTES = 1 << 24  # most bytes of a line or document, to bound memory
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Yields a file to read bytes from, decompressed if it begins so; errors have its name. Raises UserError
-    for a pipe."""
-    refuse_pipe(path)
+    """Yields a file to read bytes from, decompressed if it begins so; errors have its name."""
     with naming_errors(path), path.open("rb") as raw:
         start = raw.peek(8)
         unpack = next((unpack for magic, unpack in OPENERS.items() if start.startswith(magic)), nullcontext)
         with unpack(raw) as file:
             yield file
+
+
+def suffix_of(path: Path) -> str:
+    """Returns how a file's name ends, in lower case and without its compression: .csv of A.CSV.gz."""
+    return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
+
+
+def lines_of(path: Path, errors: str = "strict") -> Iterator[tuple[int, str]]:
+    """Yields (line number from 1, line without its end) of a text in UTF-8; a byte order mark is skipped.
+    Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence."""
+    with opened(path) as file:
+        for number, line in enumerate(io.TextIOWrapper(file, "utf-8-sig", errors, newline="\n"), 1):
+            yield number, line.removesuffix("\n").removesuffix("\r")
 
 
 def compressed(file: BinaryIO, path: Path):
@@ -43,28 +52,6 @@ def refuse_pipe(path: Path) -> None:
     """Raises UserError for what can be read only once, such as /dev/stdin and <(zcat FILE)."""
     if path.is_fifo() or path.is_char_device() or path.is_socket():
         raise UserError(f"{path} is a pipe, and is read more than once: write it to a file, and give that")
-
-
-def suffix_of(path: Path) -> str:
-    """Returns how a file's name ends, in lower case and without its compression: .csv of A.CSV.gz."""
-    return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
-
-
-def bounded_lines(file: BinaryIO, most: int = MOST_BYTES) -> Iterator[bytes]:
-    """Yields the lines of a file; of one of ``most`` bytes or more, the first so many."""
-    while line := file.readline(most):
-        piece = line
-        while piece and not piece.endswith(b"\n"):
-            piece = file.readline(most)
-        yield line
-
-
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields (line number from 1, line without its end) of a text in UTF-8; a byte order mark is skipped.
-    Lines end at ``\\n`` or ``\\r\\n`` only: other line separators may stand within a sentence."""
-    with opened(path) as file:
-        for number, line in enumerate(io.TextIOWrapper(file, "utf-8-sig", newline="\n"), 1):
-            yield number, line.removesuffix("\n").removesuffix("\r")
 
 
 def invalid_byte(text: str) -> str:

@@ -39,10 +39,10 @@ def test_layouts_of_text(content, name, layout, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["text".encode("utf-16"), b"%PDF-1.7\n", b"<doc id='1'>\n", b"\xef\xbb\xbf\n<HTML lang=en>"],
+    ["text".encode("utf-16"), b"a.txt\0"],
 )
 def test_what_is_no_text(content, tmp_path):
     with pytest.raises(UserError, match="a.txt is not text"):
         layouts_of([write_file(tmp_path / "a.txt", gzip.compress(content))])
-    with pytest.raises(UserError, match="a.csv.gz is a table"):
+    with pytest.raises(UserError, match="a.csv.gz is not text"):
         layouts_of([write_file(tmp_path / "a.csv.gz", "id,text\n")])
