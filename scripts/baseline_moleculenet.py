@@ -13,7 +13,7 @@ import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import RESULT, claim, read_json, scores_of
-from lib.finetuning.moleculenet.results import SPLITS, LabelledSplit, write_results
+from lib.moleculenet import SPLITS, LabelledSplit, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -30,8 +30,7 @@ def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
 
 
 def forest(splits: dict[str, LabelledSplit], info: PropertyInfo, **options) -> dict[str, np.ndarray]:
-    """Returns predictions of each split but "train", [N, properties]: probabilities of class 1, or values; or
-    of classes their probabilities, [N, classes].
+    """Returns predictions of each split but "train", [N, properties]: probabilities of class 1, or values.
 
     One forest of scikit-learn's for each property, with these options, on its labelled molecules. With labels
     of one class only, or none, a constant: that class, or 0.5.
@@ -51,9 +50,6 @@ def forest(splits: dict[str, LabelledSplit], info: PropertyInfo, **options) -> d
                 predictions[name][:, i] = truth[0] if len(truth) else 0.0 if info.regression else 0.5
             elif info.regression:
                 predictions[name][:, i] = model.predict(rows)
-            elif info.kind == "multiclass":
-                predictions[name] = np.zeros((len(rows), len(info.classes)))
-                predictions[name][:, model.classes_.astype(int)] = model.predict_proba(rows)
             else:
                 predictions[name][:, i] = model.predict_proba(rows)[:, 1]
     return predictions
@@ -73,7 +69,9 @@ def main(argv: list[str] | None = None) -> None:
     info = PropertyInfo.from_dict(folder)
     settings = {"model": "forest", "seed": args.seed, "trees": args.trees}
     splits = {
-        name: LabelledSplit.read(args.data, name) for name in ("train", *SPLITS) if name in folder["sizes"]
+        name: LabelledSplit.read(args.data, name, info.names)
+        for name in ("train", *SPLITS)
+        if name in folder["sizes"]
     }
     inputs = {name: split.sha256 for name, split in splits.items()}
     with locked(args.save):
@@ -82,4 +80,5 @@ def main(argv: list[str] | None = None) -> None:
             print(f"finished before: {args.save / RESULT} ({scores_of(read_json(args.save / RESULT))})")
             return
         options = {"n_estimators": args.trees, "random_state": args.seed, "n_jobs": args.jobs}
-        print(write_results(args.save, args.data, "random forest", forest(splits, info, **options)))
+        predictions = forest(splits, info, **options)
+        print(write_results(args.save, args.data, "random forest", predictions, args.save, info))

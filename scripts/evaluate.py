@@ -7,8 +7,7 @@
 writes, last, OUTPUT/result.json, and before
 
     GLUE       predictions/SPLIT.tsv; of a split without labels submission/TASK.tsv, for gluebenchmark.com
-    SQuAD      predictions.json (question id -> answer, "" for none), nbest_predictions.json, null_odds.json,
-               best_answers.json (the best answer even if none is given)
+    SQuAD      predictions.json (question id -> answer, "" for none)
     molecules  SPLIT.predictions.csv: line, SMILES, and for each property the prediction, a probability or a
                value, and the label
 
@@ -22,22 +21,20 @@ import lib  # noqa: F401  (finds the environment)
 from fairseq import tasks
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.files import RESULT
-from lib.finetuning.benchmarks import of_task
+from lib.recipes import OF_TASK, benchmark
 from omegaconf import OmegaConf
 
 from fs_plugins.files import check_absent, naming_errors
-from fs_plugins.finetuning.scored import ScoredTask, predict
+from fs_plugins.finetuning.scored import predict
 from fs_plugins.huggingface.restore import open_checkpoint
-
-N_BEST = 20  # answers to a question that are written
 
 
 def load_finetuned(path: Path, device: str | None, data: Path, **settings):
-    """Returns the model of a fine-tuning, in full precision, its task and its architecture. Only a task that
-    scores is built, with ``settings`` instead of the checkpoint's, and no criterion. Raises OSError or
-    ValueError if it is no checkpoint of a fine-tuning, or does not fit the data."""
+    """Returns the model of a fine-tuning, in full precision, its task and its architecture. The task has
+    ``settings`` instead of the checkpoint's. Raises OSError or ValueError if it is no checkpoint of a
+    fine-tuning, or does not fit the data."""
     loaded = open_checkpoint(path, data, device)
-    if not issubclass(tasks.TASK_REGISTRY[loaded.task], ScoredTask):
+    if loaded.task not in OF_TASK:
         raise UserError(f"{path} is of --task {loaded.task}: fine-tune it with scripts/finetune_*.sh")
     known = {field.name for field in fields(tasks.TASK_DATACLASS_REGISTRY[loaded.task])}
     if unknown := settings.keys() - known:
@@ -65,10 +62,9 @@ def main(argv: list[str] | None = None) -> None:
     check_absent(args.output / RESULT, args.overwrite)
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
-    task.n_best = N_BEST
     args.output.mkdir(parents=True, exist_ok=True)  # fails before any work if it cannot be written
     outputs = {}
     for split in args.split:
         with naming_errors(args.data / split):
             outputs[split] = predict(task, model, split, args.batch_size)
-    print(of_task(task).write(args, task, outputs, arch))
+    print(benchmark(OF_TASK[task.cfg._name]).write(task, outputs, args, arch))

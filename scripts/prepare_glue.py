@@ -4,13 +4,11 @@
     python scripts/prepare_glue.py glue glue-bin --dictionary dict.txt --bpe encoder.json vocab.bpe \\
         --tasks CoLA RTE
 
-GLUE has a folder per task: glue/RTE/{train,dev,test}.tsv, plain or .gz, as from gluebenchmark.com, or
-glue/rte/{train,validation,test}-*.parquet, as on the Hugging Face hub. Writes glue-bin/RTE-bin and so on; a
-task is written completely or not at all. See docs/finetune.md.
+GLUE has a folder per task, as from gluebenchmark.com: glue/RTE/{train,dev,test}.tsv, plain or .gz. Writes
+glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs/finetune.md.
 """
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
@@ -19,8 +17,7 @@ from lib.command_line import UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
 from lib.files import write_lines
-from lib.finetuning.glue.rows import NUMBERS, Rows, files_of, folder_of, read_split
-from lib.finetuning.glue.tasks import TASKS, Task, task_named
+from lib.glue import NUMBERS, TASKS, Task, file_of, read_split, task_named
 
 from fs_plugins.data.vocabulary import SPECIAL, copy_dictionary
 from fs_plugins.files import new_folder, write_json
@@ -32,66 +29,38 @@ def binarise(task: Task, args: argparse.Namespace, encoder: TextEncoder) -> dict
     """Writes OUTPUT/TASK-bin, completely or not at all: besides fairseq's files SPLIT.index of the test sets
     (GLUE's number of each row) and summary.json, of each split what is returned. Raises UserError if
     there is no training or validation file."""
-    folder = folder_of(args.glue, task) or args.glue / task.name
-    files = {split: paths for split in task.splits if (paths := files_of(folder, task, split))}
+    folder = args.glue / task.name
+    files = {split: path for split in task.splits if (path := file_of(folder, task, split))}
     if not {"train", "valid"} <= files.keys():
-        names = " or ".join(f"{task.splits[split]}.tsv, .gz or Parquet" for split in ("train", "valid"))
+        names = " or ".join(f"{task.splits[split]}.tsv or .gz" for split in ("train", "valid"))
         raise UserError(f"{folder} has no {names}: is this the folder of {task.name} in GLUE?")
-    summary, trained, replaces = {}, set(), SUMMARY if args.overwrite else None
+    summary, replaces = {}, SUMMARY if args.overwrite else None
     with new_folder(args.output / f"{task.name}-bin", replaces) as target:
         (target / "label").mkdir()
         if task.labels:
             write_lines(target / "label" / "dict.txt", (f"{name} 1" for name in task.labels))
-        for split, paths in files.items():
-            rows = read_split(paths, task, split, args.skip_broken)
-            table, tokens = rows.table, 0
-            remarks = _remarks_on(task, split, rows, trained)
-            trained |= set(_sentences(task, table)) if split == "train" else set()
+        for split, path in files.items():
+            table, skipped = read_split(path, task, split, args.skip_broken)
+            where, tokens = [f"{path}, line {line}" for line in table.index], 0
             for i, column in enumerate(task.sentences):
-                encoded = encoder.encode(list(table[column]), list(map(rows.where, table.index)))
+                encoded = encoder.encode(list(table[column]), where)
                 sentences = ([*ids, encoder.eos] for ids in encoded)
                 write_dataset(target / f"input{i}" / split, sentences, encoder.size)
                 tokens += sum(map(len, encoded))
             _write_labels(target, task, split, table, encoder.eos)
             summary[split] = {
-                "files": [path.name for path in paths],
+                "file": path.name,
                 "rows": len(table),
                 "official": task.official[split],
-                "skipped_lines": rows.skipped,
+                "skipped_lines": skipped,
                 "empty_sentences": int((table[list(task.sentences)] == "").sum().sum()),
                 "tokens": tokens,
-                "remarks": remarks,
             }
         for i in range(len(task.sentences)):
             copy_dictionary(encoder.dictionary_path, target / f"input{i}" / "dict.txt")
         copy_bpe(encoder.bpe, target)
         write_json(target / SUMMARY, summary)
     return summary
-
-
-def _sentences(task: Task, rows: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    return rows[[*task.sentences]].itertuples(index=False, name=None)
-
-
-def _remarks_on(task: Task, split: str, rows: Rows, trained: set[tuple]) -> list[str]:
-    """Returns what to report of a split whose labels are all the same, or most of whose rows are ``trained``
-    on. Raises UserError if those of the training set are the same, or most rows have no sentence."""
-    table = rows.table
-    for column in task.sentences:
-        if (empty := table[column] == "").mean() > 0.5:
-            shown = f"{column} is empty, as in {empty.sum():,} of {counted(len(table), 'row')}"
-            raise UserError(f"{rows.where(empty.idxmax())}: {shown}: are the columns in GLUE's order?")
-    remarks = []
-    if task.label in table:
-        labels = table[task.label].astype("float32") if task.regression else table[task.label]
-        if labels.nunique() == 1:
-            remarks.append(f"no label but {labels.iloc[0]} in {counted(len(table), 'row')}")
-    if remarks and split == "train":
-        raise UserError(f"{rows.files[0]}: {remarks[0]}, so that nothing could be learned: give more")
-    if (known := sum(map(trained.__contains__, _sentences(task, table)))) > len(table) / 2:
-        of = f"{known:,} of {counted(len(table), 'row')}"
-        remarks.append(f"in train too: {of}, so its scores are too optimistic")
-    return remarks
 
 
 def _write_labels(target: Path, task: Task, split: str, rows: pd.DataFrame, eos: int) -> None:
@@ -118,17 +87,14 @@ def main(argv: list[str] | None = None) -> None:
     add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
     add("--overwrite", action="store_true", help="replace an existing TASK-bin")
     args = parser.parse_args(argv)
-    there = [name for name, task in TASKS.items() if folder_of(args.glue, task)]
-    tasks = [*map(task_named, args.tasks or there)]
+    tasks = [task_named(name) for name in args.tasks or TASKS if args.tasks or (args.glue / name).is_dir()]
     if not tasks:
         raise UserError(f"{args.glue} has no folder of a task: {', '.join(TASKS)}")
     encoder = encoder_of(args)
     for task in tasks:
         summary = binarise(task, args, encoder)
         print(f"{task.name} -> {args.output / task.name}-bin")
-        print(pd.DataFrame(summary).T.drop(columns=["files", "remarks"]).to_string(), flush=True)
-        for split, about in summary.items():
-            print(*(f"  {split}: {remark}\n" for remark in about["remarks"]), sep="", end="")
+        print(pd.DataFrame(summary).T.drop(columns="file").to_string(), flush=True)
     if encoder.unknown:
         unknown = counted(encoder.unknown, "token")
         print(f"{unknown} missing from {encoder.dictionary_path} became <unk>")

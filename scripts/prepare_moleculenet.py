@@ -29,13 +29,15 @@ from textwrap import shorten
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import rdkit
+from lib import labelled_molecules as source
+from lib import splits
 from lib.command_line import UserError, argument_parser, count, counted, proportion, script, size, whole
 from lib.data.datasets import write_dataset
 from lib.data.lmdb_reader import lmdb_file
 from lib.data.tables import TableFormat, add_table_arguments
 from lib.files import read_json, sha256, tsv_line, write_lines
-from lib.finetuning.moleculenet import source, splits
-from lib.finetuning.moleculenet.source import KNOWN, KnownSet, LabelFormat, Molecule
+from lib.labelled_molecules import LabelFormat, Molecule
+from lib.moleculenet import KNOWN, KnownSet
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize

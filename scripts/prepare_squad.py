@@ -3,17 +3,16 @@
     python scripts/prepare_squad.py squad-bin --data data-bin/text \\
         --train train-v2.0.json --valid dev-v2.0.json
 
-Reads SQuAD's JSON, version 1.1 or 2.0, plain or .gz, and the Parquet of the Hugging Face hub
-(rajpurkar/squad_v2: its files, or their folder). Writes squad-bin/{train,valid}.npz and the dictionary. Text
-is tokenised once, here, with the offsets of every token; windows are made when the task loads, as their size
-depends on the model. See docs/finetune.md.
+Reads SQuAD's JSON, version 1.1 or 2.0, plain or .gz. Writes squad-bin/{train,valid}.npz and the dictionary.
+Text is tokenised once, here, with the offsets of every token; windows are made when the task loads, as their
+size depends on the model. See docs/finetune.md.
 """
 
 from pathlib import Path
 
 from lib.command_line import UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
-from lib.finetuning.squad.source import read_squad
+from lib.squad import read_squad
 
 from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary
 from fs_plugins.files import atomic, new_folder
@@ -48,7 +47,7 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, help="folder to write")
     add_encoder_arguments(parser)
     for split in ("train", "valid"):
-        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON, Parquet, or a folder of it")
+        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON")
     other = "another split; its questions may lack answers, to be predicted only"
     add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help=other)
     add("--overwrite", action="store_true", help="replace an existing OUTPUT")

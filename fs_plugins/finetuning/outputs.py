@@ -11,7 +11,7 @@ from fs_plugins.files import naming_errors
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
 PROBLEMS = (REGRESSION, CLASSES, LABELS)
 FIELDS = {"names": str, "mean": float, "std": float}
-KINDS = {"classification": LABELS, "regression": REGRESSION, "multiclass": CLASSES}  # kinds of properties
+KINDS = {"classification": LABELS, "regression": REGRESSION}  # kinds of properties
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,7 @@ class Outputs:
 class PropertyInfo:
     """The properties that one model predicts. Raises ValueError if these do not fit each other."""
 
-    # "classification" (each property is 0 or 1), "regression", or "multiclass" (one property with classes)
-    kind: str
+    kind: str  # "classification" (each property is 0 or 1) or "regression"
     names: tuple[str, ...]  # one for each column of labels
     # mean, std: of the training labels, one for each property; the outputs of a regression are (value - mean)
     # / std. 0 and 1 for classification.
@@ -81,15 +80,10 @@ class PropertyInfo:
     std: tuple[float, ...]
     canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
     allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
-    classes: tuple[str, ...] = ()  # names of "multiclass", one an output; labels are 0, 1, ...
 
     def __post_init__(self):
         fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
-        if self.kind == "multiclass" and len(self.names) > 1:
-            raise ValueError(
-                f"classes are of one property, not {len(self.names)}: choose one of {self.names}"
-            )
-        if not fits or self.kind not in KINDS or (self.kind == "multiclass") != bool(self.classes):
+        if not fits or self.kind not in KINDS:
             raise ValueError(f"the properties do not fit each other: {self!r:.500}")
 
     @property
@@ -99,7 +93,7 @@ class PropertyInfo:
     @property
     def outputs(self) -> Outputs:
         scale = (self.mean, self.std) if self.regression else ()
-        return Outputs(KINDS[self.kind], self.classes or self.names, *scale)
+        return Outputs(KINDS[self.kind], self.names, *scale)
 
     def to_dict(self) -> dict:
         return asdict(self)
@@ -111,4 +105,4 @@ class PropertyInfo:
         with naming_errors("the properties' description"):
             lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
             read = {name: bool(state[name]) for name in ("canonical", "allow_valence")}
-            return cls(state["kind"], **lists, **read, classes=tuple(map(str, state.get("classes") or ())))
+            return cls(state["kind"], **lists, **read)

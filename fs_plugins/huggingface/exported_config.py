@@ -87,16 +87,16 @@ def properties_of(config: dict, outputs: Outputs, smiles: bool) -> PropertyInfo 
     known = known and PropertyInfo.from_dict(known)
     if known and (known.outputs.problem, known.outputs.names) == (outputs.problem, outputs.names):
         return known
-    kind = next(kind for kind, problem in KINDS.items() if problem == outputs.problem)
-    names, classes = (("class",), outputs.names) if kind == "multiclass" else (outputs.names, ())
+    kinds = [kind for kind, problem in KINDS.items() if problem == outputs.problem]
+    if not kinds:
+        raise ValueError(f"a head of {outputs.problem} predicts no properties of molecules")
     return PropertyInfo(
-        kind,
-        names,
-        mean=(0.0,) * len(names),
-        std=(1.0,) * len(names),
+        kinds[0],
+        outputs.names,
+        mean=(0.0,) * len(outputs.names),
+        std=(1.0,) * len(outputs.names),
         canonical=config["fairseq"].get("smiles") == "canonical",
         allow_valence=known is not None and known.allow_valence,
-        classes=classes,
     )
 
 

@@ -95,15 +95,15 @@ def test_glue(save_checkpoint, corpus, load, tmp_path):
     assert_comes_back(path, folder, tmp_path, corpus)
 
 
-def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", classes=()):
+def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere"):
     symbols = builders.dictionary(builders.ATOMS)
-    info = PropertyInfo(kind, names, mean, std, classes=classes)
+    info = PropertyInfo(kind, names, mean, std)
     return save_checkpoint(
         "exlm_base",
         {"_name": "molecule_property", "classification_head_name": "property"},
         {"_name": "molecule_property", "data": str(data)},
         symbols=symbols,
-        heads=[("classification", "property", len(classes or names))],
+        heads=[("classification", "property", len(names))],
         task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
     )
 

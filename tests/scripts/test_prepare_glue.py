@@ -5,13 +5,11 @@ import pytest
 from fairseq.data import Dictionary
 from fairseq.data.encoders.gpt2_bpe_utils import get_encoder
 from lib.command_line import UserError
-from lib.finetuning.glue.rows import files_of, read_split
-from lib.finetuning.glue.tasks import TASKS
-from pyarrow import parquet
+from lib.glue import TASKS, file_of, read_split
 
 from tests.support import builders
 from tests.support.builders import write_file
-from tests.support.glue import LABELLED, UNLABELLED, lines, write_hub, write_task
+from tests.support.glue import LABELLED, UNLABELLED, lines, write_task
 
 
 def prepare(*arguments) -> int:
@@ -19,7 +17,7 @@ def prepare(*arguments) -> int:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_from_tsv_and_from_the_hub(name, vocabulary, tmp_path):
+def test_every_task(name, vocabulary, tmp_path):
     task = TASKS[name]
     write_task(tmp_path / "glue", name, packed=task.regression)
     assert prepare(tmp_path / "glue", tmp_path / "out", "--data", vocabulary) == 0
@@ -45,13 +43,6 @@ def test_every_task_from_tsv_and_from_the_hub(name, vocabulary, tmp_path):
         index = [row.split("\t")[0] for row in UNLABELLED[name][1]]
         assert (folder / "test.index").read_text().split() == index
         assert not (folder / "label" / "test.idx").exists()
-    for out, named in (("named", True), ("numbered", False)):
-        write_hub(tmp_path / f"{out}-hub", name, named)
-        assert prepare(tmp_path / f"{out}-hub", tmp_path / out, "--data", vocabulary) == 0
-        for path in folder.rglob("*"):
-            if path.is_file() and path.name != "summary.json":  # which names the files
-                other = tmp_path / out / path.relative_to(tmp_path / "out")
-                assert path.read_bytes() == other.read_bytes(), path
 
 
 @pytest.fixture
@@ -75,40 +66,8 @@ def test_another_dictionary_and_an_existing_folder(asked, tmp_path, refusal):
     assert prepare(*asked, "--overwrite") == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "changed", "train", "dev"),
-    [
-        ("RTE", ["0\tA.\tB.\tentailment", "1\tC.\tD.\tentailment"], "no label but entail", "no label but"),
-        ("CoLA", ["gj04\t1\tShe sings.\t", "gj04\t0\tHe.\t"], "sentence is empty, as in 2 of 2", None),
-        ("SST-2", LABELLED["SST-2"][1], None, "valid: in train too: 2 of 2"),
-    ],
-)
-def test_rows_of_which_little_can_be_learned(name, changed, train, dev, asked, refusal, capsys):
-    glue, out, *data = asked
-    place = write_task(glue, name) if name != "RTE" else glue / name
-    changed = lines(LABELLED[name][0], changed)
-    if dev:
-        write_file(place / "dev.tsv", changed)
-        assert prepare(glue, out, *data, "--tasks", name) == 0 and dev in capsys.readouterr().out
-    if train:
-        write_file(place / "train.tsv", changed)
-        assert train in refusal(glue, out, *data, "--tasks", name, "--overwrite")
-
-
-def test_parquet_that_is_refused(asked, refusal, tmp_path):
-    place = write_hub(tmp_path / "hub", "CoLA")
-    path = place / "validation-00000-of-00001.parquet"
-    table = parquet.read_table(path)
-    at = table.schema.get_field_index("label")
-    parquet.write_table(table.set_column(at, "label", [[-1, 0]]), path)
-    assert "row 1: label '-1'" in refusal(tmp_path / "hub", *asked[1:])
-    (place / "train-00000-of-00002.parquet").unlink()
-    assert "of 2 files of train: download all" in refusal(tmp_path / "hub", *asked[1:])
-
-
 def rows_of(folder, name, split="train", skip_broken=False):
-    rows = read_split(files_of(folder, TASKS[name], split), TASKS[name], split, skip_broken)
-    return rows.table, rows.skipped
+    return read_split(file_of(folder, TASKS[name], split), TASKS[name], split, skip_broken)
 
 
 RTE = "index\tsentence1\tsentence2\tlabel"
@@ -118,6 +77,12 @@ RTE = "index\tsentence1\tsentence2\tlabel"
     ("name", "content", "named"),
     [
         ("RTE", f"{RTE}\n0\tA\tB\tyes\n", "line 2: label 'yes'"),
+        ("RTE", f'{RTE}\n0\t"A"\t"B"\t"entailment"\n', "line 2: label .*not quoted"),
+        ("RTE", '"index"\t"sentence1"\t"sentence2"\t"label"\n', "no column label, but .*unquoted TSV"),
+        ("RTE", "index,sentence1,sentence2,label\n0,A,B,entailment\n", "no column label"),
+        ("RTE", "", "no column label, but none"),
+        ("RTE", f"{RTE}\n\n0\tA\tB\tentailment\n\t\t\t\n", "1 row with one label or none"),
+        ("CoLA", "gj04\t1\tShe sings.\t\ngj04\t0\tHe.\t\n", "line 1: sentence is empty, as in 2 of 2"),
         ("RTE", f"{RTE}\n0\tA\tB\n", "line 2: 3 columns, expected 4"),
         ("SST-2", 'sentence\tlabel\n"a tab\there"\t1\n', "line 2: 3 columns.*quoted"),
         ("STS-B", lines(LABELLED["STS-B"][0], ["0" + "\tx" * 8 + "\t5.5"]), "line 2: label '5.5'"),

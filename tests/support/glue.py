@@ -1,13 +1,10 @@
 """Files of GLUE: of two rows for each task, and some from which a model can learn."""
 
 import gzip
-import json
 import random
 from pathlib import Path
 
-import pyarrow
-from lib.finetuning.glue.tasks import TASKS
-from pyarrow import parquet
+from lib.glue import TASKS
 
 WORDS = ["the", "inn", "thin", "thing", "then", "nine", "tin", "hint", "tint", "ninth"]
 GOOD, BAD = WORDS[:5], WORDS[5:]
@@ -63,49 +60,6 @@ def write_task(folder: Path, name: str, packed: bool = False) -> Path:
     for split, content in contents.items():
         path = place / f"{task.splits[split]}.tsv{'.gz' if packed else ''}"
         path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
-    return place
-
-
-# task -> its folder, columns and classes on the Hugging Face hub (nyu-mll/glue)
-HUB = {
-    "CoLA": ("cola", ["sentence"], ["unacceptable", "acceptable"]),
-    "SST-2": ("sst2", ["sentence"], ["negative", "positive"]),
-    "MRPC": ("mrpc", ["sentence1", "sentence2"], ["not_equivalent", "equivalent"]),
-    "STS-B": ("stsb", ["sentence1", "sentence2"], None),
-    "QQP": ("qqp", ["question1", "question2"], ["not_duplicate", "duplicate"]),
-    "MNLI": ("mnli", ["premise", "hypothesis"], ["entailment", "neutral", "contradiction"]),
-    "QNLI": ("qnli", ["question", "sentence"], ["entailment", "not_entailment"]),
-    "RTE": ("rte", ["sentence1", "sentence2"], ["entailment", "not_entailment"]),
-}
-
-
-def write_hub(folder: Path, name: str, named: bool = True) -> Path:
-    """The rows of :func:`write_task` as the hub has them, the training rows in two files.
-
-    Args:
-        named: whether the names of the classes are in the schema.
-    """
-    task, (place, columns, classes) = TASKS[name], HUB[name]
-    place = folder / place
-    place.mkdir(parents=True)
-    for split, theirs in task.splits.items():
-        header, rows = (UNLABELLED if split.startswith("test") else LABELLED).get(name, ("", []))
-        names = (header or "source\tlabel\tmark\tsentence").removeprefix("\ufeff").split("\t")
-        rows = [dict(zip(names, row.split("\t"), strict=True)) for row in rows]
-        data = {ours: [row[one] for row in rows] for ours, one in zip(columns, task.sentences, strict=True)}
-        labels = [row.get(task.label, "-1") for row in rows]
-        labels = [classes.index(y) if y in (classes or ()) else float(y) for y in labels]
-        data["label"] = pyarrow.array(labels, "int64" if classes else "float32")
-        data["idx"] = [int(row.get("index", 0)) for row in rows]
-        table = pyarrow.table(data)
-        if named and classes:
-            label = {"_type": "ClassLabel", "names": classes}
-            about = json.dumps({"info": {"features": {"label": label}}})
-            table = table.replace_schema_metadata({"huggingface": about})
-        shards = [table.slice(0, 1), table.slice(1)] if split == "train" else [table] if rows else []
-        for i, shard in enumerate(shards):
-            file = f"{theirs.replace('dev', 'validation')}-{i:05}-of-{len(shards):05}.parquet"
-            parquet.write_table(shard, place / file)
     return place
 
 

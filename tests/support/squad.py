@@ -1,8 +1,6 @@
 """Files of SQuAD, and tokenised splits: words are tokens, w3 the dictionary's word 3."""
 
 import numpy as np
-import pyarrow
-from pyarrow import parquet
 
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.squad.data import Answer, Question, Squad, TokenizedSquad, save_split
@@ -63,17 +61,6 @@ def squad_json(*questions, context=CONTEXT):
         "version": "v2.0",
         "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
     }
-
-
-def write_hub(path, value):
-    """The JSON of a file as Parquet, with the columns of rajpurkar/squad_v2."""
-    [[paragraph]] = (article["paragraphs"] for article in value["data"])
-    rows = []
-    for entry in paragraph["qas"]:
-        answers = {key: [a[key] for a in entry["answers"]] for key in ("text", "answer_start")}
-        row = {"id": entry["id"], "title": "t", "context": paragraph["context"]}
-        rows.append({**row, "question": entry["question"], "answers": answers})
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
 def question(name="q1", answers=(("911", 15),), **more):

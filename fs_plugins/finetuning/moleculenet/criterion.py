@@ -36,11 +36,8 @@ class MoleculePropertyCriterion(FairseqCriterion):
             mean, std = (labels.new_tensor(x) for x in (properties.mean, properties.std))
             labels = (labels - mean) / std
         labels = torch.where(labelled, labels, 0.0)
-        if properties.kind == "multiclass":
-            losses = F.cross_entropy(outputs, labels[:, 0].long(), reduction="none")[:, None]
-        else:
-            loss = F.mse_loss if properties.regression else F.binary_cross_entropy_with_logits
-            losses = loss(outputs, labels.float(), reduction="none")
+        loss = F.mse_loss if properties.regression else F.binary_cross_entropy_with_logits
+        losses = loss(outputs, labels.float(), reduction="none")
         losses = torch.where(labelled, losses, 0.0)
         sample_size = labelled.sum()
         logging_output = {

@@ -1,6 +1,7 @@
 """What prepare_moleculenet.py wrote: ``molecules.json``, and the labels of each split, with their scale."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,16 @@ def read_labels(path: str | Path, rows: int, columns: int) -> np.ndarray:
             "properties: prepare the data again"
         )
     return labels.astype(np.float64)
+
+
+def labels_by_name(labels: np.ndarray, given: Sequence[str], wanted: Sequence[str]) -> np.ndarray:
+    """Returns columns of labels [rows, len(given)] in the order of ``wanted``; NaN for one that is not
+    ``given``. Raises ValueError if none is."""
+    if not {*given} & {*wanted}:
+        raise ValueError(f"the data have the properties {', '.join(given)}, the model {', '.join(wanted)}")
+    missing = np.full((len(labels), 1), np.nan)
+    at = [given.index(name) if name in given else len(given) for name in wanted]
+    return np.hstack([labels, missing])[:, at]
 
 
 class LabelsDataset(RawLabelDataset):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from sklearn.metrics import (
-    accuracy_score,
     average_precision_score,
     matthews_corrcoef,
     mean_absolute_error,
@@ -17,9 +16,9 @@ from sklearn.metrics import (
 METRICS = {
     "classification": ("auc", "prc_auc", "mcc"),
     "regression": ("rmse", "mae", "r2"),
-    "multiclass": ("mcc", "accuracy"),
 }
 SCALED = "scaled_rmse"  # the mean of RMSE / (standard deviation of the training labels): it has no unit
+LESS_IS_BETTER = (SCALED, "rmse", "mae")
 
 
 def metrics_of(kind: str, properties: int) -> tuple[str, ...]:
@@ -36,9 +35,8 @@ def by_property(
     precision and recall), ``mcc`` Matthews' correlation.
 
     Args:
-        predictions: [N, properties]; of classification any scores that rise with the probability of class 1,
-            of "multiclass" [N, classes].
-        labels: [N, properties], NaN where there is no label; 0 and 1, numbers, or 0, 1, ... of the classes.
+        predictions: [N, properties]; of classification any scores that rise with the probability of class 1.
+        labels: [N, properties], NaN where there is no label; 0 and 1, or numbers.
         threshold: above it a score means class 1: 0 of logits, 0.5 of probabilities.
 
     Returns:
@@ -47,19 +45,16 @@ def by_property(
     columns = {name: np.full(labels.shape[1], np.nan) for name in METRICS[kind]}
     for i in range(labels.shape[1]):
         labelled = ~np.isnan(labels[:, i])
-        truth, scores = labels[labelled, i], predictions[labelled]
+        truth, scores = labels[labelled, i], predictions[labelled, i]
         values = len(np.unique(truth))
         if kind == "regression" and values:
-            columns["rmse"][i] = root_mean_squared_error(truth, scores[:, i])
-            columns["mae"][i] = mean_absolute_error(truth, scores[:, i])
-            columns["r2"][i] = r2_score(truth, scores[:, i]) if values > 1 else np.nan
+            columns["rmse"][i] = root_mean_squared_error(truth, scores)
+            columns["mae"][i] = mean_absolute_error(truth, scores)
+            columns["r2"][i] = r2_score(truth, scores) if values > 1 else np.nan
         elif kind == "classification" and values > 1:
-            columns["auc"][i] = roc_auc_score(truth, scores[:, i])
-            columns["prc_auc"][i] = average_precision_score(truth, scores[:, i])
-            columns["mcc"][i] = matthews_corrcoef(truth, scores[:, i] > threshold)
-        elif kind == "multiclass" and values:
-            columns["mcc"][i] = matthews_corrcoef(truth, scores.argmax(1))
-            columns["accuracy"][i] = accuracy_score(truth, scores.argmax(1))
+            columns["auc"][i] = roc_auc_score(truth, scores)
+            columns["prc_auc"][i] = average_precision_score(truth, scores)
+            columns["mcc"][i] = matthews_corrcoef(truth, scores > threshold)
     return columns
 
 

@@ -28,7 +28,7 @@ from omegaconf import II, MISSING
 from fs_plugins.data.datasets import RepeatInputDataset
 from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.finetuning.moleculenet.data import LabelsDataset, read_folder, read_labels
+from fs_plugins.finetuning.moleculenet.data import LabelsDataset, labels_by_name, read_folder, read_labels
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
 from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
@@ -75,6 +75,7 @@ class MoleculePropertyTask(ScoredTask):
     def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, properties: PropertyInfo):
         super().__init__(cfg)
         self.dictionary, self.properties = dictionary, properties
+        self.given = properties.names  # columns of the labels in the folder
         self.positions = cfg.tokens_per_molecule
         self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.metrics = metrics_of(self.properties.kind, len(self.properties.names))
@@ -101,25 +102,25 @@ class MoleculePropertyTask(ScoredTask):
 
     def build_model(self, cfg, from_checkpoint=False):
         model = super().build_model(cfg, from_checkpoint)
-        outputs = len(self.properties.outputs.names)
-        model.register_classification_head(self.cfg.classification_head_name, num_classes=outputs)
+        head, properties = self.cfg.classification_head_name, len(self.properties.names)
+        model.register_classification_head(head, num_classes=properties)
         self._limit_positions(model)
         return model
 
     def prepare_for(self, checkpoint):
-        """Takes the scale of the outputs and their classes from the fine-tuning, as this folder may be of
-        other molecules, which need not have the last classes."""
+        """Takes the properties and their scale from the fine-tuning, as this folder may be of other
+        molecules, whose columns may be in another order and need not have every property."""
         self._limit_positions(checkpoint.model)
-        trained, data = checkpoint.properties, self.properties.to_dict()
-        data |= {"mean": trained.mean, "std": trained.std}
-        if data["classes"] == trained.classes[: len(data["classes"])]:
-            data["classes"] = trained.classes
-        for name, value in trained.to_dict().items():
-            if data[name] != value:
+        trained = checkpoint.properties
+        for name in ("kind", "canonical", "allow_valence"):
+            given, here = getattr(trained, name), getattr(self.properties, name)
+            if given != here:
                 raise ValueError(
-                    f"{checkpoint.path} was fine-tuned on molecules with {name} {value!r:.300}, "
-                    f"{self.cfg.data} has {data[name]!r:.300}: prepare them as those"
+                    f"{checkpoint.path} was fine-tuned on molecules with {name} {given!r}, {self.cfg.data} "
+                    f"has {here!r}: prepare them as those"
                 )
+        if absent := [name for name in trained.names if name not in self.given]:
+            logger.warning("%s has no labels of %s, not scored", self.cfg.data, ", ".join(absent))
         self.properties = trained
 
     def _limit_positions(self, model):
@@ -130,7 +131,8 @@ class MoleculePropertyTask(ScoredTask):
         tokens = self._tokens(split)
         rows = len(tokens)
         path = Path(self.cfg.data) / f"{split}.labels.npy"
-        self.labels[split] = labels = read_labels(path, rows, len(self.properties.names))
+        labels = labels_by_name(read_labels(path, rows, len(self.given)), self.given, self.properties.names)
+        self.labels[split] = labels
         dataset = NestedDictionaryDataset(
             {
                 "id": IdDataset(),

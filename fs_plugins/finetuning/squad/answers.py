@@ -1,4 +1,4 @@
-"""Answers of scores of tokens: the best spans of each window, over the windows of each question.
+"""Answers of scores of tokens: the best span of each window, over the windows of each question.
 
 The score of a span is the sum of the scores of its first and its last token; that of no answer is the sum of
 both at ``<s>`` (Devlin et al., 2019). A question's best answer is the best span of all its windows. The score
@@ -16,9 +16,9 @@ from fs_plugins.finetuning.squad.metrics import evaluate
 from fs_plugins.finetuning.squad.windows import SquadDataset
 
 
-def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) -> Tensor:
-    """Returns the n best spans of each window in descending order, [B, n, 4] float64: score of no answer,
-    score of the span, its first and its last token; scores of -inf where a window has fewer than n.
+def window_answers(scores: Tensor, allowed: Tensor, longest: int) -> Tensor:
+    """Returns the best span of each window, [B, 4] float64: score of no answer, score of the span, its first
+    and its last token; the span's score is -inf where a window has none.
 
     Args:
         scores: [B, T, 2] of each token as the first and as the last one of the answer.
@@ -32,12 +32,10 @@ def window_answers(scores: Tensor, allowed: Tensor, longest: int, n: int = 1) ->
     ends = pad(end, (0, longest - 1), value=-math.inf).unfold(1, longest, 1)
     spans = start[:, :, None] + ends  # [B, T, longest]: first token, tokens after it
     spans[:, 0] = -math.inf
-    spans = spans.flatten(1)
-    spans = pad(spans, (0, max(0, n - spans.shape[1])), value=-math.inf)
-    best, which = spans.topk(n, dim=1)
+    best, which = spans.flatten(1).max(1)
     first = which // longest
     last = (first + which % longest).clamp(max=T - 1)
-    return torch.stack([x.double() for x in (null[:, None].expand_as(best), best, first, last)], dim=-1)
+    return torch.stack([x.double() for x in (null, best, first, last)], dim=-1)
 
 
 class AnswerTable:
@@ -45,61 +43,36 @@ class AnswerTable:
 
     Args:
         ids: [N] of the windows, in any order.
-        rows: [N, n, 4] of :func:`window_answers`.
+        rows: [N, 4] of :func:`window_answers`.
     """
 
     def __init__(self, dataset: SquadDataset, ids: np.ndarray, rows: np.ndarray):
-        self.dataset, self.n_best = dataset, rows.shape[1]
-        self.null: dict[int, float] = {}  # question -> score of no answer
-        self.spans: dict[int, dict[tuple[int, int], float]] = {}  # question -> characters -> score
-        for window, spans in zip(ids.tolist(), rows.tolist(), strict=True):
+        self.questions, contexts = dataset.split.squad.questions, dataset.split.squad.contexts
+        nulls: dict[int, float] = {}  # question -> score of no answer
+        spans: dict[int, tuple] = {}  # question -> -score, begin and end of the best span in the context
+        for window, (null, score, first, last) in zip(ids.tolist(), rows.tolist(), strict=True):
             question = int(dataset.windows.question[window])
-            self.null[question] = min(spans[0][0], self.null.get(question, math.inf))
-            best = self.spans.setdefault(question, {})
-            for _, score, first, last in spans:
-                if score > -math.inf:
-                    span = dataset.character_span(window, int(first), int(last))
-                    best[span] = max(score, best.get(span, -math.inf))
-
-    def ranked(self, question: int) -> list[tuple[str, float]]:
-        """Returns the n best answers of a question with their scores, of several with one text the best."""
-        context = self.dataset.split.squad.contexts[self.dataset.split.squad.questions[question].context]
-        texts: dict[str, float] = {}
-        for (begin, end), score in sorted(self.spans[question].items(), key=lambda item: (-item[1], item[0])):
-            texts.setdefault(context[begin:end], score)
-        return list(texts.items())[: self.n_best]
-
-    def best(self, question: int) -> tuple[str, float]:
-        """Returns the best answer of a question, and its null odds; "" and inf if there is no span at all."""
-        ranked = self.ranked(question)
-        return (ranked[0][0], self.null[question] - ranked[0][1]) if ranked else ("", math.inf)
+            nulls[question] = min(null, nulls.get(question, math.inf))
+            if score > -math.inf:
+                span = (-score, *dataset.character_span(window, int(first), int(last)))
+                spans[question] = min(span, spans.get(question, span))
+        self.best: dict[int, tuple[str, float]] = {}  # question -> best answer and its null odds
+        for question, null in sorted(nulls.items()):
+            text, odds = "", math.inf
+            if question in spans:
+                negative, begin, end = spans[question]
+                text, odds = contexts[self.questions[question].context][begin:end], null + negative
+            self.best[question] = text, odds
 
     def evaluate(self, threshold: float = 0.0) -> dict[str, float]:
         """Returns the metrics (:func:`fs_plugins.finetuning.squad.metrics.evaluate`) of the questions whose
         windows are here."""
-        questions = [self.dataset.split.squad.questions[q] for q in sorted(self.null)]
-        texts, odds = zip(*map(self.best, sorted(self.null)), strict=True)
-        golds = [[answer.text for answer in question.answers] for question in questions]
+        texts, odds = zip(*self.best.values(), strict=True)
+        golds = [[answer.text for answer in self.questions[q].answers] for q in self.best]
         return evaluate(texts, golds, np.array(odds), threshold)
 
-    def files(self, threshold: float = 0.0) -> dict[str, dict]:
-        """Returns what the official tools read and write: by the name of the file, question id ->
-
-        ``predictions``: the answer, "" for none; ``nbest_predictions``: the n best and no answer, whose text
-        is "", each with ``text``, ``score`` and ``probability`` (among these); ``null_odds``;
-        ``best_answers``: the best answer even if none is given.
-        """
-        files = {name: {} for name in ("predictions", "nbest_predictions", "null_odds", "best_answers")}
-        for q in sorted(self.null):
-            text, odds = self.best(q)
-            entries = [("", self.null[q]), *self.ranked(q)]
-            entries.sort(key=lambda entry: -entry[1])
-            weights = [math.exp(score - entries[0][1]) for _, score in entries]
-            n_best = [
-                {"text": answer, "score": score, "probability": weight / sum(weights)}
-                for (answer, score), weight in zip(entries, weights, strict=True)
-            ]
-            contents = ("" if odds > threshold else text, n_best, odds, text)
-            for file, content in zip(files.values(), contents, strict=True):
-                file[self.dataset.split.squad.questions[q].id] = content
-        return files
+    def predictions(self, threshold: float = 0.0) -> dict[str, str]:
+        """Returns what the official script reads: question id -> the answer, "" for none."""
+        return {
+            self.questions[q].id: "" if odds > threshold else text for q, (text, odds) in self.best.items()
+        }

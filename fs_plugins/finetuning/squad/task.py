@@ -111,7 +111,7 @@ class Squad2Task(ScoredTask):
         return self.cfg.window_tokens
 
     def rows(self, sample, outputs):
-        return window_answers(outputs, sample["allowed"], self.cfg.max_answer_tokens, self.n_best)
+        return window_answers(outputs, sample["allowed"], self.cfg.max_answer_tokens)
 
     def answers(self, split, ids, rows) -> AnswerTable:
         return AnswerTable(self.datasets[split].dataset, ids, rows)

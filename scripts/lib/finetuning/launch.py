@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, counted, script
-from lib.finetuning.benchmark import Benchmark, files_of
-from lib.finetuning.benchmarks import BENCHMARKS
-from lib.finetuning.grids import FLAGS
+from lib.recipes import FLAGS, benchmark, files_of
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.launch import IMPORTED, Training, arguments, called, devices, launch
 
@@ -25,30 +23,49 @@ REFUSED = {
 }
 
 
-def add_options(benchmark: Benchmark, add: Callable) -> None:
+TITLES = {
+    "glue": "one task of GLUE",
+    "squad": "SQuAD 2.0",
+    "moleculenet": "one set of MoleculeNet, or molecules of your own",
+}
+ARGUMENTS = {"glue": ("task", "such as RTE"), "moleculenet": ("dataset", "such as bbbp, or your own")}
+
+
+def add_options(name: str, add: Callable) -> None:
     """Adds the options besides those of all trainings."""
     add("--seed", type=count, default=1, metavar="N", help="default: %(default)s")
-    benchmark.add_options(add)
+    benchmark(name).add_options(add)
 
 
 def resolve(name: str, words: list[str]) -> Training:
     """Returns one fine-tuning on a benchmark, which is finished when it has its result. Raises UserError for
     what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
-    benchmark = BENCHMARKS[name]
     names = {
-        **dict([benchmark.argument] if benchmark.argument else []),
+        **dict([ARGUMENTS[name]] if name in ARGUMENTS else []),
         "checkpoint": "of a pre-training, or a folder for transformers",
         "data": f"made by prepare_{name}.py",
         "save": "the folder for checkpoints, log and result",
     }
-    about = f"Fine-tunes a model on {benchmark.title}."
+    about = f"Fine-tunes a model on {TITLES[name]}."
     about += " Its other flags are fairseq-train's, and --warmup-ratio, a share of the updates."
-    args = arguments(f"finetune_{name}.sh", about, names, words, partial(add_options, benchmark), REFUSED)
-    workers, device_flags = devices(args, one_gpu=not benchmark.several_gpus)
+    args = arguments(f"finetune_{name}.sh", about, names, words, partial(add_options, name), REFUSED)
+    workers, device_flags = devices(args, one_gpu=name != "squad")
     pretrained = read_checkpoint(args.checkpoint)
     if not is_pretraining(task := pretrained.task._name):  # its scores would pass for the pre-training's
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
-    training, rows = benchmark.resolve(args, pretrained)
+    recipe = benchmark(name).recipe(args, pretrained)
+    about = {"evaluation": recipe.evaluation, "settings": recipe.settings, "metrics": recipe.metrics}
+    keep_best = not getattr(args, "drop_checkpoints", False)
+    training = Training(
+        args,
+        str(recipe.data),
+        recipe.flags,
+        **about,
+        inputs=recipe.inputs,
+        keep_best=keep_best,
+        note=recipe.note,
+    )
+    rows = recipe.rows
     training.dictionary = dictionary_file(Path(training.data))
     hint = f"prepare the data by scripts/prepare_{name}.py with the dict.txt of its pre-training"
     check_dictionary(pretrained, training.dictionary, hint)
@@ -77,7 +94,7 @@ def resolve(name: str, words: list[str]) -> Training:
     training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
     training.flags = training.flags | device_flags | args.user.only(*device_flags)  # the user wins
     training.flags.set("--seed", args.seed)
-    settings = {"task": args.task, "point": point, "seed": args.seed}
+    settings = {"point": point, "seed": args.seed}
     training.settings = settings | training.settings
     training.evaluation = [*training.evaluation, *(["--device", "cpu"] if "--cpu" in training.flags else [])]
     return training

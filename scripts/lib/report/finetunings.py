@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 from lib.files import CONFIGS, RESULT
 from lib.finetuning.benchmarks import BENCHMARKS, TABLES
-from lib.finetuning.grids import points_of
-from lib.finetuning.moleculenet.results import PICTURE
+from lib.recipes import points_of
 from lib.report.page import Page
 from lib.report.study import DAMAGED, read
 from lib.report.tables import over_seeds, text
@@ -103,10 +102,6 @@ def add_table(page: Page, name: str, every: pd.DataFrame, grid: list) -> None:
     page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
     page.table(table)
     page.items(_remarks(results))
-    for row in results.drop_duplicates(["model", "task"]).itertuples():
-        if (picture := row.path.with_name(f"test{PICTURE}")).is_file():
-            page.text(f"{row.model}, {row.task}, seed {row.seed}: the test set's predictions and labels")
-            page.picture(f"{name}-{row.Index}", picture)
 
 
 def _decimals(error: float) -> int:

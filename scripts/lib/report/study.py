@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 from lib.files import CONFIGS
-from lib.finetuning.glue.tasks import TASKS
+from lib.glue import TASKS
 from lib.report import figures
 from lib.report.page import Page
 from lib.report.tables import Value, over_seeds, text

@@ -23,7 +23,7 @@ import torch
 from fairseq import checkpoint_utils
 from lib.command_line import Flags, script
 from lib.files import MANIFEST, RESULT, read_json, write_lines
-from lib.finetuning.grids import Point
+from lib.recipes import Point
 from lib.run import logs
 from lib.run.cost import flops_of_run
 

@@ -20,9 +20,8 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, RESULT, read_json
-from lib.finetuning.benchmark import Benchmark
-from lib.finetuning.benchmarks import BENCHMARKS, TABLES
-from lib.finetuning.grids import points_of
+from lib.finetuning.benchmarks import BENCHMARKS, TABLES, Benchmark
+from lib.recipes import points_of
 from lib.run.launch import LAST
 from lib.workflow.runs import ABOUT, BEST, DEFAULT, PROBE_P, STUDY, Run, Target
 
@@ -177,7 +176,7 @@ def check_dictionaries(settings: Namespace) -> None:
     """Raises ValueError for data of fine-tunings that were prepared with another dictionary than those of the
     pre-trainings here; of data that are not there yet, the first job says so."""
     for benchmark in BENCHMARKS.values():
-        data = settings.smiles if benchmark.task.reads_smiles else settings.data
+        data = settings.smiles if benchmark.reads_smiles else settings.data
         other = Path(data or "none", "dict.txt")
         for path in benchmark.dictionaries(settings) if not settings.models else ():
             if path.is_file() and other.is_file():

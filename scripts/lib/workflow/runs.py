@@ -40,7 +40,7 @@ STUDY, BEST, DEFAULT = "study", "best", "default"
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
-MOLECULES = {one.table for one in BENCHMARKS.values() if one.task.reads_smiles}  # tables of theirs
+MOLECULES = {one.table for one in BENCHMARKS.values() if one.reads_smiles}  # tables of theirs
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 

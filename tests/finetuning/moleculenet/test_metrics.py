@@ -59,11 +59,3 @@ def test_errors_of_the_properties_with_labels():
     assert found["scored_properties"] == 4 and "auc" not in found
     alone = summarise(predictions[:, :1], labels[:, :1], "regression", std[:1])
     assert next(iter(alone)) == "rmse" and next(iter(found)) == "scaled_rmse"
-
-
-def test_classes():
-    scores = np.array([[3.0, 1, 0], [0, 2, 1], [0, 0, 1], [5, 1, 1]])
-    labels = np.array([[0.0], [1], [1], [np.nan]])
-    found = summarise(scores, labels, "multiclass", [1.0])
-    wanted = metrics.matthews_corrcoef([0, 1, 1], [0, 1, 2])
-    assert found == {"mcc": pytest.approx(wanted), "accuracy": pytest.approx(2 / 3), "scored_properties": 1}

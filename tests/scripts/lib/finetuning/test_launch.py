@@ -8,8 +8,8 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib import files
 from lib.command_line import UserError
-from lib.finetuning.benchmark import files_of
-from lib.finetuning.glue.benchmark import check_mnli
+from lib.glue import check_mnli
+from lib.recipes import files_of
 from lib.run.checkpoints import read_checkpoint
 
 from fs_plugins.fairseq_patches import messages

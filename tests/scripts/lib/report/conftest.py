@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from lib.finetuning.glue.tasks import TASKS
+from lib.glue import TASKS
 
 from tests.support.builders import write_file
 

@@ -1,7 +1,7 @@
 """Tables 1, 3 and 9 from results, beside the paper's."""
 
 import pandas as pd
-from lib.finetuning.glue.tasks import TASKS
+from lib.glue import TASKS
 from lib.report.finetunings import add_sets, add_table, finetunings
 from lib.report.page import Page
 
@@ -69,21 +69,16 @@ def test_table_1_and_regressions(tmp_path):
     molecule_result(tmp_path / "b/esol/seed-1", "esol", 1, 0.5, "regression")
     constant = {"r2": -0.03}
     molecule_result(tmp_path / "b/small/seed-1", "small", 1, 4.21e-5, "regression", test=constant)
-    molecule_result(tmp_path / "b/tox/seed-1", "tox", 1, 0.5, "multiclass")
     page = shown(tmp_path, "table1", "ab", expected=3)
     # the mean of 70, 72 and 77 is 73; their sample deviation is 3.6; MEAN is over the paper's sets
     ours = ["80.0 (n=1 of 3)", "73.0 ± 3.6 (n=3)", *["-"] * 5, "76.5 (2 of 7)", "10.0 (n=1 of 3)"]
     assert [*record(page, "a", "ours").values()][2:] == ours
     papers = ["79.6", "72.8", "78.2", "64.5", "78.8", "91.6", "66.9", "76.1", "-"]
     assert [*record(page, "ExLM").values()][2:] == papers
-    write_file(tmp_path / "b/small/seed-1/test.predictions.png", b"")
     page = shown(tmp_path, "regressions", "ab")
-    assert [path.parent.parent.name for path in page.pictures.values()] == ["small"]
     errors = record(page, "b", "ours")
     assert (errors["esol"], errors["small"]) == ("0.500", "0.0000421")
     assert "b, small, seed 1: no better than the mean of the test labels (R^2 -0.03)" in page.markdown()
-    classes = shown(tmp_path, "multiclass", "ab")
-    assert record(classes, "b", "ours")["tox"] == "50.0" and "Matthews" in classes.markdown()
 
 
 def test_what_keeps_numbers_from_being_compared(tmp_path):

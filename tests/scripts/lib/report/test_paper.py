@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lib.files import CONFIGS
-from lib.finetuning.moleculenet.source import KNOWN
+from lib.moleculenet import KNOWN
 from lib.report.study import PAPER
 from lib.workflow.runs import targets
 

@@ -1,7 +1,7 @@
 """The figures and tables of the study: numbers where they belong, over seeds; a mark where there is none."""
 
 import pytest
-from lib.finetuning.glue.tasks import TASKS
+from lib.glue import TASKS
 from lib.report.page import Page
 from lib.report.study import NUMBERS, PAPER, Study, add_target
 from lib.workflow.runs import targets

@@ -8,8 +8,8 @@ import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from lib.command_line import Flags
 from lib.files import CONFIGS
-from lib.finetuning.glue.tasks import TASKS, task_named
-from lib.finetuning.grids import Point, points_of
+from lib.glue import TASKS, task_named
+from lib.recipes import Point, points_of
 
 from fs_plugins import models  # noqa: F401  (registers the architectures)
 

@@ -1,5 +1,5 @@
 import pytest
-from lib.finetuning.glue.tasks import TASKS
+from lib.glue import TASKS
 from lib.workflow import settings
 
 from tests.support.builders import write_file

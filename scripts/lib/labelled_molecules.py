@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from fs_plugins.files import naming_errors
 from lib.command_line import UserError, counted
 from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
 from lib.data.molecules import TABLES, format_of
 from lib.data.tables import SMILES_OPTION, TableFormat, cells_fault, column_of, table_rows
 from lib.data.text_files import invalid_byte
-
-from fs_plugins.files import naming_errors
 
 PARTS = ("train", "valid", "test")
 MISSING = ("", "nan")  # labels in a table
@@ -33,31 +33,6 @@ EMPTY_LINE = "empty line"
 # headers of the row numbers that people and pandas write beside a table
 IDENTIFIER = re.compile(r"(.*[_ ])?(id|cid|sid|cas|index|idx|no|nr|number|row)", re.IGNORECASE)
 UNNAMED = re.compile(r"(Unnamed: \d+|__index_level_\d+__)?")
-
-
-@dataclass(frozen=True)
-class KnownSet:
-    """A set of MoleculeNet; by default one of a user's own, whose columns are not named."""
-
-    title: str = ""  # the paper's name
-    labels: tuple[str, ...] = ()  # the columns of the labels; () for all others, but the ``ignored``
-    ignored: tuple[str, ...] = ()
-    smiles: str = "smiles"  # the column of the SMILES
-    # Tox21 has 8 salts of aluminium that current releases of RDKit refuse and those of the paper's time read;
-    # without them its 7,831 molecules, and so the split, would be others
-    allow_valence: bool = False
-
-
-# order of table 1
-KNOWN = {
-    "bace": KnownSet("BACE", ("Class",), smiles="mol"),
-    "bbbp": KnownSet("BBBP", ("p_np",)),
-    "tox21": KnownSet("Tox21", ignored=("mol_id",), allow_valence=True),
-    "sider": KnownSet("SIDER"),
-    "muv": KnownSet("MUV", ignored=("mol_id",)),
-    "clintox": KnownSet("ClinTox", ("FDA_APPROVED", "CT_TOX")),
-    "toxcast": KnownSet("ToxCast"),
-}
 
 
 @dataclass

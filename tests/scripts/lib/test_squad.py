@@ -2,11 +2,11 @@
 
 import pytest
 from lib.command_line import UserError
-from lib.finetuning.squad.source import read_squad
+from lib.squad import read_squad
 
 from fs_plugins.finetuning.squad.data import Answer
 from tests.support.builders import write_file
-from tests.support.squad import CONTEXT, question, squad_json, write_hub
+from tests.support.squad import CONTEXT, question, squad_json
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):
@@ -40,18 +40,11 @@ def test_questions_without_answers_can_be_predicted_only(tmp_path):
         read_squad([path], "valid")
 
 
-def test_parquet_of_the_hub(tmp_path):
-    """In several files, contexts follow each other as in the JSON."""
-    other = squad_json(question("q3"), context="In 911 x 911")
-    contexts = [squad_json(question("q1"), question("q2", ())), other]
-    files = [write_file(tmp_path / f"{i}.json", value) for i, value in enumerate(contexts)]
-    for i, value in enumerate(contexts):
-        write_hub(tmp_path / f"validation-{i:05}-of-00002.parquet", value)
-    expected = read_squad(files, "valid")
-    assert read_squad([tmp_path], "valid") == expected
-    assert read_squad(sorted(tmp_path.glob("*.parquet")), "valid") == expected
-    with pytest.raises(FileNotFoundError, match="train.parquet"):
-        read_squad([tmp_path], "train")
+@pytest.mark.parametrize("content", [{"data": [{**question(), "context": CONTEXT}]}, [question()], {}])
+def test_another_form_is_said_in_a_sentence(content, tmp_path):
+    """The flat one of run_qa.py, a list, and an empty file."""
+    with pytest.raises(UserError, match="a.json is not in SQuAD's form"):
+        read_squad([write_file(tmp_path / "a.json", content)], "valid")
 
 
 @pytest.mark.parametrize(

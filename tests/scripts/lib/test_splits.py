@@ -5,7 +5,7 @@ import gzip
 import os
 
 import pytest
-from lib.finetuning.moleculenet.splits import given_split, random_split, scaffold_split
+from lib.splits import given_split, random_split, scaffold_split
 
 from fs_plugins.data.molecules import murcko_scaffold, parse_molecule
 

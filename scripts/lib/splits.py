@@ -6,10 +6,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from lib.command_line import UserError, counted
-from lib.finetuning.moleculenet.source import EMPTY_LINE, PARTS, Molecule
 
 from fs_plugins.files import naming_errors
+from lib.command_line import UserError, counted
+from lib.labelled_molecules import EMPTY_LINE, PARTS, Molecule
 
 RATIO = (8, 1, 1)
 Ratio = Sequence[int | Fraction]  # shares of PARTS; one of 0 stays empty

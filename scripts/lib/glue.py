@@ -1,0 +1,297 @@
+"""GLUE (tables 3, 6 and 11): the eight tasks, their files, the recipe, and what is written of predictions."""
+
+import argparse
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from fairseq.data import data_utils
+
+from fs_plugins.data.vocabulary import MASK
+from fs_plugins.files import atomic, naming_errors
+from fs_plugins.finetuning.glue.task import GlueTask
+from lib.command_line import Flags, UserError, counted
+from lib.data.text_files import lines_of
+from lib.files import write_lines, write_result
+from lib.recipes import GRIDS, RECIPES, Recipe, files_of, points_of, positions, repetition
+from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
+
+BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
+FROM_MNLI = ("RTE", "MRPC", "STS-B")  # tasks that RoBERTa's recipe starts from a model fine-tuned on MNLI
+SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
+# columns of CoLA's files with labels, which have no header
+COLA_COLUMNS = ("source", "label", "mark", "sentence")
+NUMBERS = ("index", "id")  # columns of GLUE's numbers of rows
+SPLITS = {"train": "train", "valid": "dev", "test": "test"}
+MNLI_SPLITS = {
+    "train": "train",
+    "valid": "dev_matched",
+    "valid1": "dev_mismatched",
+    "test": "test_matched",
+    "test1": "test_mismatched",
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A GLUE task."""
+
+    name: str  # GLUE's spelling
+    sentences: tuple[str, ...]  # the columns of its sentences, one or two
+    label: str  # the column of its label
+    # its classes as in the files, in the order of our class numbers; () for a regression
+    labels: tuple[str, ...]
+    metrics: tuple[str, ...]  # metrics of its development set; table 3 reports the first
+    rows: tuple[int, ...]  # rows of the official files, in the order of ``splits``
+
+    @property
+    def splits(self) -> dict[str, str]:
+        """Returns our names of the splits -> those of the files."""
+        return MNLI_SPLITS if self.name == "MNLI" else SPLITS
+
+    @property
+    def official(self) -> dict[str, int]:
+        """Returns our names of the splits -> rows of the official files."""
+        return dict(zip(self.splits, self.rows, strict=True))
+
+    @property
+    def metric(self) -> str:
+        return self.metrics[0]
+
+    def title(self, split: str) -> str:
+        """Returns the column of a development set in tables, the name of a test set's file for
+        gluebenchmark.com."""
+        return self.name + ("-mm" if split.endswith("1") else "-m") * (self.name == "MNLI")
+
+    @property
+    def regression(self) -> bool:
+        return not self.labels
+
+    @property
+    def outputs(self) -> int:
+        """Returns the number of outputs of the classification head."""
+        return len(self.labels) or 1
+
+    @property
+    def valid_splits(self) -> tuple[str, ...]:
+        return tuple(split for split in self.splits if split.startswith("valid"))
+
+
+_PAIR, _STRINGS = ("sentence1", "sentence2"), ("#1 String", "#2 String")
+_QUESTIONS, _ANSWER = ("question1", "question2"), ("question", "sentence")
+_BINARY, _ENTAILMENT = ("0", "1"), ("entailment", "not_entailment")
+_THREE = ("contradiction", "neutral", "entailment")
+_ACCURACY, _WITH_F1 = ("accuracy",), ("accuracy", "f1")
+_MNLI_ROWS = (392_702, 9_815, 9_832, 9_796, 9_847)
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        Task("MNLI", _PAIR, "gold_label", _THREE, _ACCURACY, _MNLI_ROWS),
+        Task("QQP", _QUESTIONS, "is_duplicate", _BINARY, _WITH_F1, (363_846, 40_430, 390_965)),
+        Task("QNLI", _ANSWER, "label", _ENTAILMENT, _ACCURACY, (104_743, 5_463, 5_463)),
+        Task("SST-2", ("sentence",), "label", _BINARY, _ACCURACY, (67_349, 872, 1_821)),
+        Task("CoLA", ("sentence",), "label", _BINARY, ("matthews", "accuracy"), (8_551, 1_043, 1_063)),
+        Task("RTE", _PAIR, "label", _ENTAILMENT, _ACCURACY, (2_490, 277, 3_000)),
+        Task("MRPC", _STRINGS, "Quality", _BINARY, _WITH_F1, (3_668, 408, 1_725)),
+        Task("STS-B", _PAIR, "score", (), ("spearman", "pearson"), (5_749, 1_500, 1_379)),
+    )
+}
+
+
+def task_named(name: str) -> Task:
+    """Returns the task of that name, in any case."""
+    with naming_errors(f"task {name!r}, not one of {', '.join(TASKS)}"):
+        return {task.name.lower(): task for task in TASKS.values()}[name.lower()]
+
+
+def head_of(task: str) -> str:
+    """Returns the name of a task's classification head, so that MNLI's is left behind for RTE."""
+    return task.lower().replace("-", "")
+
+
+# ---- the files
+
+
+def file_of(folder: Path, task: Task, split: str) -> Path | None:
+    """Returns the file of a split, by our name for it, in a task's folder; None if there is none."""
+    names = (f"{task.splits[split]}.tsv", f"{task.splits[split]}.tsv.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[pd.DataFrame, list[int]]:
+    """Returns the rows of a split, with the lines of the file as index, and the lines that were left out.
+
+    Blank lines are no rows. Raises UserError for a missing column, a label that the task does not have or,
+    unless ``skip_broken`` and it is for training, a row whose number of cells is not the header's.
+    """
+    labelled = not split.startswith("test")
+    # GLUE has no quoting, and many lone quotation marks; pandas would pad short rows
+    lines = {number: line.split("\t") for number, line in lines_of(path) if line.strip()}
+    columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
+    columns = [name.strip() for name in columns]
+    if lacking := {*task.sentences, *([task.label] if labelled else [])}.difference(columns):
+        shown = ", ".join(map(repr, columns[:20])) or "none"
+        raise UserError(
+            f"{path} has no column {min(lacking)}, but {shown}: {task.name}'s files are unquoted TSV"
+        )
+    broken = [number for number, cells in lines.items() if len(cells) != len(columns)]
+    if broken and not (skip_broken and split == "train"):
+        shown = f"{len(lines[broken[0]])} columns, expected {len(columns)}: GLUE's files are not quoted"
+        way_out = "; --skip-broken leaves such rows out" if split == "train" else ""
+        raise UserError(f"{path}, line {broken[0]}: {shown}{way_out}")
+    rows = {number: cells for number, cells in lines.items() if number not in {*broken}}
+    table = pd.DataFrame([*rows.values()], index=[*rows], columns=columns, dtype=object)
+    for column in (*task.sentences, *([task.label] if labelled else [])):
+        table[column] = table[column].str.strip()
+        if (empty := table[column] == "").mean() > 0.5:
+            where = f"{path}, line {empty.idxmax()}: {column} is empty"
+            raise UserError(
+                f"{where}, as in {empty.sum():,} of {counted(len(table), 'row')}: is it {task.name}?"
+            )
+    if labelled:
+        _check_labels(path, task, split, table[task.label])
+    return table, broken
+
+
+def _check_labels(path: Path, task: Task, split: str, labels: pd.Series) -> None:
+    known, wrong = ", ".join(task.labels), ~labels.isin(task.labels)
+    if task.regression:
+        wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
+        known = f"{SCORES[0]:g} to {SCORES[1]:g}"
+    if wrong.any():
+        line = wrong.idxmax()
+        quoted = "; its files are not quoted" if labels[line].startswith('"') else ""
+        raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}{quoted}")
+    if split == "train" and labels.nunique() < 2:
+        raise UserError(
+            f"{path}: {counted(len(labels), 'row')} with one label or none: nothing can be learned"
+        )
+
+
+# ---- fine-tuning
+
+
+def add_options(add: Callable) -> None:
+    """Adds finetune_glue.sh's own options, by ``add_argument``."""
+    add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
+    add("--init-from", type=Path, metavar="FILE", help="a checkpoint fine-tuned on MNLI to start from")
+    add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
+    kept = "keep scores and predictions only, as a grid search does"
+    add("--drop-checkpoints", action="store_true", help=kept)
+
+
+def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
+    """Returns what fairseq-train is called with."""
+    task = task_named(args.task)
+    data = Path(args.data, f"{task.name}-bin")
+    if args.init_from:
+        check_mnli(read_checkpoint(args.init_from), pretrained)
+    splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
+    valid, tests = ([s for s in splits if s.startswith(part)] for part in ("valid", "test"))
+    if args.test and not tests:
+        raise UserError(f"--test: {data} has no test set")
+    flags = Flags.of(
+        f"--classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)} "
+        f"--num-classes {task.outputs} --init-token {BOS} --separator-token {EOS} "
+        f"--valid-subset {','.join(valid)} {'--regression-target' * task.regression}"
+    )
+    flags |= repetition(pretrained) | pretrained.flags | positions(pretrained)
+    flags |= Flags.read(RECIPES / "recipe.flags") | points_of(task.name, args.recipe)[0].flags | args.user
+    return Recipe(
+        data,
+        flags,
+        rows=len(data_utils.load_indexed_dataset(str(data / "input0" / "train"), None)),
+        metrics=("score", "accuracy", "loss", "nll_loss"),
+        evaluation=["--split", *valid, *(tests if args.test else ())],
+        settings={"task": task.name, "test": args.test},
+        inputs={"init_from": files_of(args.init_from)} if args.init_from else {},
+    )
+
+
+def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
+    """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training like the other's."""
+    if (classes := mnli.task.get("num_classes")) != 3:
+        raise UserError(
+            f"--init-from {mnli.path} was trained by {mnli.task._name} with {classes} classes, not on MNLI, "
+            "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI"
+        )
+    if mnli.dictionary:
+        check_dictionary(pretrained, mnli.dictionary, "both have to be of one pre-training")
+
+
+# ---- predictions
+
+
+def write(task: GlueTask, outputs: dict, args: argparse.Namespace, model: str) -> str:
+    """Writes predictions/SPLIT.tsv, submission/TASK.tsv of a split without labels and, last, result.json
+    into ``args.output``; returns the scores in words. ``outputs`` has for each split ids [N] and rows [N,
+    outputs]."""
+    name, classes = args.data.resolve().name.removesuffix("-bin"), classes_of(args, task)
+    scores, rows = {}, {}
+    for split, (ids, values) in outputs.items():
+        table = pd.DataFrame({"index": ids})
+        table["prediction"] = [classes[i] for i in values.argmax(1)] if classes else values[:, 0]
+        if task.targets[split] is None:
+            numbers = args.data / f"{split}.index"  # data prepared by hand have none
+            if numbers.exists():
+                table["index"] = numbers.read_text().split()
+            submit(args.output, name, split, table)
+        else:
+            labels = task.labels(split, ids)
+            table["label"] = [classes[int(i)] for i in labels] if classes else labels
+            scores[split], rows[split] = task.score(split, ids, values), len(ids)
+        table = table.assign(**{f"output{i}": column for i, column in enumerate(values.T)})
+        (args.output / "predictions").mkdir(exist_ok=True)
+        with atomic(args.output / "predictions" / f"{split}.tsv") as file:
+            table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
+    lengths = {split: row_lengths(args.data, split) for split in ("train", *outputs)}
+    rows["train"], limit = len(lengths["train"]), task.max_positions()
+    cut = {split: [int((values > limit).sum()), limit] for split, values in lengths.items()}
+    about = {"rows": rows, "cut": cut}
+    write_result(args.output, "glue", name, task.metric, scores, args.checkpoint.parent, **about)
+    lines = []
+    for split, values in scores.items():
+        shorter = f", {cut[split][0]:,} of them cut to {limit} tokens" if cut[split][0] else ""
+        shown = ", ".join(f"{metric} {100 * value:.2f}" for metric, value in values.items())
+        lines.append(f"{name} {split} ({counted(rows[split], 'row')}{shorter}): {shown}")
+    return "\n".join(lines)
+
+
+def classes_of(args: argparse.Namespace, task: GlueTask) -> list[str]:
+    """Returns the names of the classes; [] for a regression. Raises UserError if the data are another task's
+    than the checkpoint's."""
+    name, head = args.data.resolve().name.removesuffix("-bin"), task.cfg.classification_head_name
+    trained = {head_of(one): one for one in TASKS}.get(head, name)
+    if name in TASKS and trained != name:
+        raise UserError(f"{args.checkpoint} was fine-tuned on {trained}: {args.data} is of {name}")
+    classes = [] if task.cfg.regression_target else task.label_dictionary.symbols[task.dictionary.nspecial :]
+    classes = [name for name in classes if name != MASK and not name.startswith("madeupword")]
+    if classes and len(classes) != task.cfg.num_classes:
+        raise UserError(
+            f"{args.checkpoint} has {task.cfg.num_classes} classes, {args.data} {len(classes)} "
+            f"({', '.join(classes)}): give the data that it was fine-tuned on"
+        )
+    return classes
+
+
+def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
+    """Writes a file for gluebenchmark.com; scores are within their range."""
+    predicted = table["prediction"]
+    if predicted.dtype.kind == "f":
+        predicted = predicted.clip(*SCORES).map("{:.3f}".format)
+    lines = [f"{index}\t{value}" for index, value in zip(table["index"], predicted, strict=True)]
+    (output / "submission").mkdir(exist_ok=True)
+    file = TASKS[name].title(split) if name in TASKS else name
+    write_lines(output / "submission" / f"{file}.tsv", ["index\tprediction", *lines])
+
+
+def row_lengths(data: Path, split: str) -> np.ndarray:
+    """Returns [rows] tokens of each row of a split of TASK-bin, with <s> and the </s> between two
+    sentences."""
+    parts = sorted(data.glob("input[01]"))
+    datasets = [data_utils.load_indexed_dataset(str(part / split), None) for part in parts]
+    return sum(dataset.sizes for dataset in datasets) + len(parts)

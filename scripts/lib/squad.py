@@ -1,0 +1,158 @@
+"""SQuAD 1.1 and 2.0 (tables 3 and 11): their JSON, the recipe, and what is written of predictions."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fs_plugins.files import naming_errors, write_json
+from fs_plugins.finetuning.squad.data import Answer, Question, Squad, load_split
+from fs_plugins.finetuning.squad.task import LOGGED, Squad2Task
+from fs_plugins.finetuning.squad.windows import NO_LABEL, WindowSizes, make_windows
+from lib.command_line import Flags, UserError, counted
+from lib.data.text_files import opened
+from lib.files import write_result
+from lib.recipes import RECIPES, Recipe, positions
+from lib.run.checkpoints import Pretrained
+
+NAME = "squad2"  # name of the task
+WINDOW = ("--window-tokens", "--doc-stride", "--max-question-tokens", "--max-answer-tokens")
+QUESTIONS = 11_873  # of the official development set
+
+
+def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
+    """Reads the questions of files of one split.
+
+    An answer that is not where its ``answer_start`` says is taken at its nearest occurrence in the context.
+    One that is not in the context at all keeps its text, for evaluation, and has no place. Both are counted.
+
+    Args:
+        paths: files of JSON, plain or compressed; their questions follow each other.
+        split: its name; in "train" and "valid" every question has to have answers, or be impossible.
+
+    Returns:
+        The split, and the ids of the questions that have no answers and are not impossible.
+
+    Raises:
+        UserError: for an id that occurs twice, a question of "train" or "valid" that has no answers and is
+            not impossible, and a training set without an answer in its context.
+    """
+    squad, unlabelled, seen = Squad(), [], {}
+    for path in paths:
+        with naming_errors(path):
+            for context, entries in _paragraphs(path):
+                squad.contexts.append(context)
+                for entry in entries:
+                    question = _add_question(squad, entry)
+                    if question.id in seen:
+                        raise UserError(f"question {question.id} is in {seen[question.id]} and {path}")
+                    seen[question.id] = path
+                    if not question.answers and entry.get("is_impossible") is not True:
+                        unlabelled.append(question.id)
+    names = ", ".join(map(str, paths))
+    if not squad.questions:
+        raise UserError(f"{names} has no question: give another file")
+    if unlabelled and split in ("train", "valid"):
+        raise UserError(
+            f"{names}: {counted(len(unlabelled), 'question')} without answers, not is_impossible either, "
+            f"such as {unlabelled[0]}: to predict them, prepare them by --split test"
+        )
+    if split == "train" and not any(q.answers and q.answers[0].start >= 0 for q in squad.questions):
+        raise UserError(f"no question of {names} has an answer that is in its context")
+    return squad, unlabelled
+
+
+def _paragraphs(path: Path) -> Iterator[tuple[str, list[dict]]]:
+    """Yields (context, its questions as in the JSON)."""
+    with opened(path) as file:
+        content = json.load(file)
+    articles = content.get("data") if isinstance(content, dict) else None
+    if not articles or not all(isinstance(one, dict) and "paragraphs" in one for one in articles):
+        raise UserError(
+            f"{path} is not in SQuAD's form, articles of paragraphs of questions: a flat list of questions, "
+            "as run_qa.py reads it, is not read; give train-v2.0.json and dev-v2.0.json"
+        )
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            yield paragraph["context"], paragraph["qas"]
+
+
+def _add_question(squad: Squad, entry: dict) -> Question:
+    """Adds a question about the last context."""
+    name, context = str(entry["id"]), squad.contexts[-1]
+    listed = entry.get("answers") or []
+    answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
+    if any(answer.start < 0 for answer in answers):
+        squad.not_in_context.append(name)
+    if any(answer.start not in (-1, a["answer_start"]) for answer, a in zip(answers, listed, strict=True)):
+        squad.moved.append(name)
+    squad.questions.append(Question(name, entry["question"], len(squad.contexts) - 1, tuple(answers)))
+    return squad.questions[-1]
+
+
+def _place(context: str, answer: str, given: int) -> int:
+    """Returns where the answer begins: at ``given``, else at its nearest occurrence, else -1."""
+    if not answer.strip():
+        return -1
+    if given >= 0 and context.startswith(answer, given):
+        return given
+    before, after = context.rfind(answer, 0, max(given, 0) + len(answer)), context.find(answer, max(given, 0))
+    places = [place for place in (before, after) if place >= 0]
+    return min(places, key=lambda place: abs(place - given), default=-1)
+
+
+def add_options(add: Callable) -> None:
+    """Adds finetune_squad.sh's own options: none."""
+
+
+def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
+    """Returns what fairseq-train is called with; windows are no longer than the samples of the pre-training
+    were."""
+    data, flags = Path(args.data).resolve(), Flags.read(RECIPES / f"{NAME}.flags")
+    if sample := pretrained.task.get("tokens_per_sample"):
+        flags.set("--window-tokens", min(flags.whole("--window-tokens"), sample))
+    window = (flags | args.user).whole("--window-tokens")
+    flags.set("--doc-stride", max(1, window // 4))
+    for name, most in (("--max-question-tokens", window // 2), ("--max-answer-tokens", window // 4)):
+        flags.set(name, max(1, min(flags.whole(name), most)))
+    sizes = WindowSizes(*map((flags | args.user).whole, WINDOW))
+    windows = make_windows(load_split(str(data), "train"), sizes)
+    if not (learned := int((windows.labels[:, 0] != NO_LABEL).sum())):
+        raise UserError(
+            f"no question of {data}/train.npz can be learned: the answers are not in their contexts"
+        )
+    return Recipe(
+        data,
+        pretrained.flags | positions(pretrained, window) | flags | args.user,
+        rows=learned,
+        metrics=(*LOGGED.values(), "span_accuracy", "loss"),
+        evaluation=[],
+        settings={"task": NAME},
+        inputs={"data": [data / name for name in ("dict.txt", "train.npz", "valid.npz")]},
+    )
+
+
+def write(task: Squad2Task, outputs: dict, args: argparse.Namespace, model: str) -> str:
+    """Writes predictions.json (question id -> answer, "" for none) and, last, result.json into
+    ``args.output``; returns the scores in words. ``outputs`` has for one split ids [N] and rows [N, 4]."""
+    if len(outputs) > 1:
+        raise UserError("--split: give one split of SQuAD at a time")
+    [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
+    answers = task.answers(split, ids, rows)
+    unlabelled = task.datasets[split].dataset.split.settings.get("unlabelled", 0)
+    scores = {} if unlabelled else answers.evaluate(threshold)
+    write_json(args.output / "predictions.json", answers.predictions(threshold))
+    about = {"split": split, "threshold": threshold, "windows": len(ids)}
+    metrics = {split: scores} if scores else {}
+    write_result(args.output, "squad", NAME, task.metric, metrics, args.checkpoint.parent, **about)
+    if unlabelled:
+        return f"{args.checkpoint}, {split}: no scores: {counted(unlabelled, 'question')} without answers"
+    answered = scores.get("HasAns_f1")
+    answered = (
+        "no question has an answer" if answered is None else f"of questions with an answer {answered:.2f}"
+    )
+    return (
+        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} ({answered}) at "
+        f"threshold {threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on "
+        f"these {counted(scores['total'], 'question')}"
+    )

@@ -1,0 +1,69 @@
+"""Which rows were evaluated, and what is written of them."""
+
+import json
+
+import baseline_moleculenet
+import numpy as np
+import pytest
+from lib.moleculenet import LabelledSplit, write_results
+
+from fs_plugins.data.smiles_tokens import tokenize
+from fs_plugins.finetuning.outputs import PropertyInfo
+from tests.support import builders
+from tests.support.builders import write_file
+from tests.support.molecules import labelled_molecules, molecules
+
+
+def write_folder(folder, kind, names, labels):
+    """A test set as prepare_moleculenet.py writes it, of alkanes; returns what its properties are."""
+    info = PropertyInfo(kind, names, (0.0,) * len(names), (1.0,) * len(names))
+    write_file(folder / "molecules.json", {**info.to_dict(), "dataset": "mine", "split": {}})
+    rows = [f"{line}\t{'C' * (line - 1)}\n" for line in range(2, 2 + len(labels))]
+    write_file(folder / "test.tsv", "line\tsmiles\n" + "".join(rows))
+    np.save(folder / "test.labels.npy", np.array(labels))
+    return info
+
+
+def test_rows_differ_by_line_and_label():
+    labels = np.array([[0.0], [np.nan]], np.float32)
+    one = LabelledSplit(["2", "3"], ["C", "CC"], labels).sha256
+    assert one == LabelledSplit(["2", "3"], ["[CH4]", "CC"], labels.copy()).sha256
+    assert one != LabelledSplit(["2", "4"], ["C", "CC"], labels).sha256
+    assert one != LabelledSplit(["2", "3"], ["C", "CC"], np.nan_to_num(labels)).sha256
+
+
+def test_columns_are_matched_by_name_and_may_be_called_as_others_are(tmp_path):
+    """The folder has two of the model's three properties in another order, and one more."""
+    write_folder(tmp_path, "regression", ("other", "b", "line"), [[9.0, 1.0, 2.0], [9.0, np.nan, 4.0]])
+    info = PropertyInfo("regression", ("line", "a", "b"), (0.0,) * 3, (1.0,) * 3)
+    values = np.array([[2.0, 7.0, 0.5], [5.0, 8.0, 0.25]])
+    write_results(tmp_path, tmp_path, "m", {"test": values}, tmp_path, info)
+    rows = (tmp_path / "test.predictions.csv").read_text().splitlines()
+    assert rows[0] == "line,smiles,line,line (label),a,a (label),b,b (label)"
+    assert rows[1:] == ["2,C,2,2,7,,0.5,1", "3,CC,5,4,8,,0.25,"]
+    properties = json.loads((tmp_path / "result.json").read_text())["metrics"]["test"]["properties"]
+    assert {name: one["mae"] for name, one in properties.items()} == {"line": 0.5, "a": None, "b": 0.5}
+    with pytest.raises(ValueError, match="the model x"):
+        LabelledSplit.read(tmp_path, "test", ("x",))
+
+
+def test_a_class_is_predicted_above_one_half(tmp_path):
+    """Whether a model gives logits, or a baseline probabilities."""
+    info = write_folder(tmp_path, "classification", ("a",), [[0.0], [1.0], [0.0]])
+    logits = np.array([[-1.0], [2.0], [0.5]])
+    for save, values in (("logits", logits), ("probabilities", 1 / (1 + np.exp(-logits)))):
+        (tmp_path / save).mkdir()
+        folder, logits = tmp_path / save, save == "logits"
+        write_results(folder, tmp_path, save, {"test": values}, folder, info, logits)
+        result = json.loads((tmp_path / save / "result.json").read_text())
+        assert result["metrics"]["test"]["mcc"] == pytest.approx(0.5)  # of the three one is wrong
+
+
+def test_a_baseline_follows_its_seed(tmp_path):
+    builders.write_dictionary(tmp_path, sorted({token for one in molecules(40) for token in tokenize(one)}))
+    data, found = labelled_molecules(tmp_path, 40, tmp_path / "dict.txt"), []
+    for save, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        words = [data, tmp_path / save, "--trees", "3", "--seed", seed]
+        assert baseline_moleculenet.main([*map(str, words)]) == 0
+        found.append((tmp_path / save / "test.predictions.csv").read_text())
+    assert found[0] == found[1] != found[2]
