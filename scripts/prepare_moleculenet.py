@@ -20,7 +20,7 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 """
 
 import argparse
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from itertools import compress, starmap
 from pathlib import Path
@@ -29,14 +29,12 @@ from textwrap import shorten
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import rdkit
-from lib import labelled_molecules as source
 from lib import splits
-from lib.command_line import UserError, argument_parser, count, counted, proportion, script, size, whole
+from lib.command_line import UserError, argument_parser, counted, proportion, script, whole
 from lib.data.datasets import write_dataset
-from lib.data.lmdb_reader import lmdb_file
-from lib.data.tables import TableFormat, add_table_arguments
+from lib.data.frames import TableFormat, add_table_arguments
 from lib.files import read_json, sha256, tsv_line, write_lines
-from lib.labelled_molecules import LabelFormat, Molecule
+from lib.labelled_molecules import Molecule, far_labels, read_labels, read_lmdbs, read_table
 from lib.moleculenet import KNOWN, KnownSet
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
@@ -48,6 +46,7 @@ from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale
 from fs_plugins.finetuning.outputs import KINDS, PropertyInfo
 
 Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
+FEW = 5  # labels of a class, below which metrics say little
 
 
 def parser() -> argparse.ArgumentParser:
@@ -58,25 +57,19 @@ def parser() -> argparse.ArgumentParser:
     add("output", type=Path, help="folder to write")
     add("--dictionary", type=Path, required=True, metavar="FILE", help="dict.txt or its folder")
     add_table_arguments(result)
-    add("--label-columns", nargs="+", metavar="NAME", help="(default: all others, or those of the known set)")
-    kinds = "each property is 0 or 1 (default); a number; or the only one is 0, 1, 2, ..."
+    labels = "(default: all other columns, or those of the known set)"
+    add("--label-columns", nargs="+", metavar="NAME", default=(), help=labels)
     broken = "leave cells out that are not labels, and rows without a label, and list them in report.tsv"
     missing = "cells that stand for a missing label, besides empty ones, such as NA ND"
-    add("--decimal", choices=(".", ","), default=".", help="decimal mark of a table's labels (default: .)")
     add("--missing", nargs="+", default=(), metavar="CELL", help=missing)
     add("--skip-broken", action="store_true", help=broken)
+    kinds = "each property is 0 or 1 (default), or a number"
     add("--kind", choices=tuple(KINDS), default="classification", help=kinds)
-    log = "of a regression: learn and predict the decimal logarithms of the labels"
-    add("--log-target", action="store_true", help=log)
-    add("--split", choices=("scaffold", "random", "given"), help="(default: scaffold; LMDBs: given)")
-    sizes = "shares of train, valid and test (default: 8 1 1); 9 1 0: no test set; 0 0 1: nothing but one"
-    add("--split-sizes", nargs=3, type=size, metavar="X", help=sizes)
-    column = "for --split given: the column with train, valid or test; or, with --fold, with folds"
-    add("--split-column", metavar="NAME", help=column)
-    add("--splits-file", type=Path, metavar="JSON", help="for --split given: numbers of rows, as chemprop's")
-    fold = "which fold is the test set, the next one being valid; or which split of --splits-file"
-    add("--fold", type=count, metavar="N", help=fold)
-    add("--seed", type=whole(0, 2**32 - 1), help="of --split random (default: 1)")
+    group = result.add_mutually_exclusive_group()
+    group.add_argument("--split", choices=("scaffold", "random"), help="8:1:1 (default: scaffold)")
+    column = "the column with train, valid or test; test alone for a set to be tested on"
+    group.add_argument("--split-column", metavar="NAME", help=column)
+    add("--seed", type=whole(0, 2**32 - 1), default=1, help="of what is drawn (default: 1)")
     smiles = "RDKit's canonical SMILES (default), or the strings as they are; use that of the pre-training"
     add("--smiles", choices=("canonical", "as-given"), default="canonical", help=smiles)
     valence = "atoms with too many bonds (default: check; tox21: allow)"
@@ -84,24 +77,6 @@ def parser() -> argparse.ArgumentParser:
     unknown = "largest share of molecules with tokens missing from the dictionary (default: 0.05)"
     add("--max-unknown", type=proportion, default=0.05, metavar="P", help=unknown)
     return result
-
-
-def check(args: argparse.Namespace) -> None:
-    """Sets the default of --split. Raises UserError for options that do not fit it."""
-    lmdbs = args.source.is_dir()
-    given = lmdbs + (args.split_column is not None) + (args.splits_file is not None)
-    args.split = args.split or ("given" if given else "scaffold")
-    if given != (args.split == "given"):
-        raise UserError(
-            "--split given needs --split-column NAME, --splits-file FILE or LMDBs, one of them, and no other "
-            "split takes any"
-        )
-    if args.fold is not None and (lmdbs or not given):
-        raise UserError("--fold is for --split-column and --splits-file: give one of them, or leave it out")
-    if args.split_sizes and (given or (0 in args.split_sizes[:2] and args.split_sizes[:2] != [0, 0])):
-        raise UserError("--split-sizes is for scaffold and random splits: with train and valid, or 0 0 1")
-    if args.log_target and args.kind != "regression":
-        raise UserError(f"--log-target is of --kind regression, not {args.kind}: classes have no logarithms")
 
 
 def encode(molecules: list[Molecule], args: argparse.Namespace, allow_valence: bool, known: set) -> Counter:
@@ -136,7 +111,7 @@ def encode(molecules: list[Molecule], args: argparse.Namespace, allow_valence: b
             f"{named}. Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
     faulty = [row for row in molecules if row.fault]
-    if not molecules or len(faulty) > len(molecules) / 2:
+    if 2 * len(faulty) > len(molecules) or not molecules:
         first = f": line {faulty[0].line} is {faulty[0].smiles[:60]!r}, {faulty[0].fault}" if faulty else ""
         raise UserError(
             f"{len(faulty):,} of {counted(len(molecules), 'row')} cannot be used{first}: choose other columns"
@@ -146,78 +121,45 @@ def encode(molecules: list[Molecule], args: argparse.Namespace, allow_valence: b
 
 def split(molecules: list[Molecule], args: argparse.Namespace) -> tuple[Splits, int | None]:
     """Returns the parts of the molecules that can be used, and the seed that they were drawn by, if they
-    were. Raises ValueError if a part comes out empty, for an unknown one, and for a --seed without effect."""
-    kept, seed = [row for row in molecules if not row.fault], 1 if args.seed is None else args.seed
-    sizes, drawn = args.split_sizes or splits.RATIO, args.split == "random"
+    were. Raises ValueError if a part comes out empty, or for an unknown one."""
+    kept, drawn = [row for row in molecules if not row.fault], args.split == "random"
     if args.split == "scaffold":
-        rows_of = splits.scaffold_split([row.scaffold for row in kept], sizes)
+        rows_of = splits.scaffold_split([row.scaffold for row in kept])
     elif drawn:
-        rows_of = splits.random_split(len(kept), seed, sizes)
+        rows_of = splits.random_split(len(kept), args.seed)
     else:
-        names = [row.split for row in kept]
-        if args.fold is not None and args.split_column:
-            names = splits.fold_parts(names, str(args.fold))
-        rows_of, drawn = splits.given_split(names, seed, [f"line {row.line}" for row in kept])
-    if args.seed is not None and not drawn:
-        why = "follows from the molecules" if args.split == "scaffold" else "is given"
-        raise UserError(
-            f"--seed {seed} has no effect, as the split {why}: leave it out, or give --split random; the one "
-            "of a training is finetune_moleculenet.sh's"
-        )
-    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}, seed if drawn else None
+        places = [f"line {row.line}" for row in kept]
+        rows_of, drawn = splits.given_split([row.split for row in kept], args.seed, places)
+    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}, args.seed if drawn else None
 
 
-def useless_labels(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
-    """Returns what to report of properties without labels, or with labels of one class or value only, split
-    by split. Raises UserError if that holds for all properties in train or valid, so that nothing could be
-    learned, or no best epoch be chosen (by a single value it can)."""
+def labels_remarks(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
+    """Returns what to report of properties with few labels of a class, or without labels that differ, for
+    each split. Raises UserError if no property can be learned, or the best epoch not be chosen."""
     remarks = []
-    what = "labels of both classes" if classification else "labels that differ"
     for part, values in labels.items():
-        useless = ~varies(values)
-        fatal = useless if classification or part == "train" else np.isnan(values).all(0)
+        same = np.isnan(values).all(0) | (np.fmin.reduce(values) == np.fmax.reduce(values))
+        what, few, shown = "labels that differ", same, names
+        # by a single value the best epoch of a regression can be chosen
+        fatal = same if classification or part == "train" else np.isnan(values).all(0)
+        if classification:
+            positive, negative = ((values == label).sum(0) for label in (1, 0))
+            what, few = "labels of both classes", np.minimum(positive, negative) < FEW
+            counts = zip(names, positive, negative, strict=True)
+            shown = [f"{name} ({p} positive, {n} negative)" for name, p, n in counts]
         if fatal.all() and part != "test":
             raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")
-        if useless.any():
-            of = counted(len(names), "property", "properties")
-            remarks.append(
-                f"{part}: {useless.sum()} of {of} without {what}: {listed(compress(names, useless))}"
-            )
+        if few.any():
+            about = f"fewer than {FEW} labels of a class, too few for a reliable metric"
+            about = about if classification else f"no {what}"
+            remarks.append(f"{part}: {about}: {listed(compress(shown, few))}")
     return remarks
-
-
-def repeated_molecules(parts: Splits) -> list[str]:
-    """Returns what to report of molecules that occur more than once, compared by RDKit's canonical SMILES;
-    those with different labels get a remark that names the others."""
-    copies, differ, apart, tested = defaultdict(list), 0, 0, 0
-    for part, rows in parts.items():
-        for row in rows:
-            copies[row.canonical].append((part, row))
-    repeated = [found for found in copies.values() if len(found) > 1]
-    for found in repeated:
-        places, rows = {part for part, _ in found}, [row for _, row in found]
-        apart += len(places) > 1
-        tested += {"train", "test"} <= places
-        if varies(np.array([row.labels for row in rows])).any():
-            differ += 1
-            for row in rows:
-                others = ", ".join(f"{one.line} {one.split}".strip() for one in rows if one is not row)
-                row.remarks.append(f"the same molecule as in line {others}, with another label")
-    details = f", {differ:,} with different labels" if differ else ""
-    details += f", {apart:,} in more than one split" if apart else ""
-    details += f", {tested:,} in both train and test, so test metrics are too optimistic" if tested else ""
-    what = "molecules that occur more than once (same canonical SMILES)"
-    return [f"{what}: {len(repeated):,}{details}"] if repeated else []
-
-
-def varies(labels: np.ndarray) -> np.ndarray:
-    """Returns [properties] bool: whose labels [N, properties] differ, those aside that are missing."""
-    return np.fmin.reduce(labels) < np.fmax.reduce(labels)
 
 
 def write_folder(folder: Path, molecules: list[Molecule], parts: Splits, labels: dict, dictionary) -> dict:
     """Writes all but molecules.json, of all ``molecules`` of the source. Returns for each part how many
-    ``molecules``, ``longest``, the most tokens of one with <s> and </s>, and ``labels`` of each property."""
+    ``molecules``, ``longest``, the most tokens of one with <s> and </s>, and of each property how many
+    ``labels`` and how many of them are ``positives``, that is 1."""
     sizes = {}
     for part, rows in parts.items():
         sentences = [[*map(dictionary.index, row.tokens), dictionary.eos()] for row in rows]
@@ -228,6 +170,7 @@ def write_folder(folder: Path, molecules: list[Molecule], parts: Splits, labels:
         write_lines(folder / f"{part}.tsv", starmap(tsv_line, table))
         sizes[part] = {"molecules": len(rows), "longest": 1 + max(map(len, sentences))}
         sizes[part]["labels"] = (~np.isnan(labels[part])).sum(0).tolist()
+        sizes[part]["positives"] = (labels[part] == 1).sum(0).tolist()
     report = [("line", "split", "status", "reason", "smiles")]
     for row in sorted(molecules, key=lambda row: row.line):
         status, reasons = ("skipped", [row.fault]) if row.fault else ("kept", row.remarks)
@@ -240,7 +183,7 @@ def write_folder(folder: Path, molecules: list[Molecule], parts: Splits, labels:
 
 def listed(names: Iterable[str]) -> str:
     """Returns some of the names, for messages."""
-    return shorten(", ".join(names), 80, placeholder=" ...")
+    return shorten(", ".join(names), 200, placeholder=" ...")
 
 
 def smiles_of(dictionary: Path) -> str | None:
@@ -253,59 +196,62 @@ def smiles_of(dictionary: Path) -> str | None:
 @script
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
-    check(args)
     known, lmdbs = KNOWN.get(args.dataset, KnownSet()), args.source.is_dir()
+    if not (args.split_column or lmdbs):
+        args.split = args.split or "scaffold"
+    elif args.split:
+        raise UserError(f"--split {args.split}: the files of {args.source} are a split already, leave it out")
     allow_valence = args.valence == "allow" if args.valence else known.allow_valence
     with new_folder(args.output) as folder:
-        dictionary = read_dictionary(args.dictionary)
-        form = LabelFormat(args.kind, args.decimal, args.log_target, args.missing, args.skip_broken)
-        names = args.label_columns or known.labels
+        dictionary, names = read_dictionary(args.dictionary), args.label_columns or known.labels
         if lmdbs:
-            names, molecules, remarks = source.read_lmdbs(args.source, names, form)
+            names, molecules, remarks = read_lmdbs(args.source, names, args.kind)
         else:
-            table, others = TableFormat.of(args, known.smiles), (known.ignored, args.split_column)
-            names, molecules, remarks = source.read_table(args.source, names, form, table, *others)
-        names = [f"log10({name})" for name in names] if args.log_target else names
-        if args.splits_file:
-            splits.read_splits(args.splits_file, args.fold, molecules)
+            form = TableFormat.of(args, known.smiles)
+            names, molecules, remarks = read_table(args.source, form, names, known.ignored, args.split_column)
+        broken = args.missing, args.skip_broken
+        remarks += read_labels(args.source, names, molecules, args.kind, *broken)
         unknown = encode(molecules, args, allow_valence, {*dictionary.symbols})
+        if args.kind == "regression":
+            remarks += far_labels(names, molecules)
         parts, seed = split(molecules, args)
         if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
             remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")
-        if seed is not None and args.split == "given":
+        if seed is not None and not args.split:
             drawn = counted(len(parts["valid"]), "molecule")
             remarks.append(f"valid: {drawn} drawn from train, as none were given")
         labels = {part: np.array([row.labels for row in rows], np.float64) for part, rows in parts.items()}
-        remarks += useless_labels(labels, names, args.kind == "classification") + repeated_molecules(parts)
+        remarks += labels_remarks(labels, names, args.kind == "classification")
+        found = {part: {row.canonical for row in rows} for part, rows in parts.items()}
+        if both := len(found.get("train", set()) & found.get("test", set())):
+            remarks.append(f"in both train and test: {counted(both, 'molecule')}, so test metrics flatter")
         if skipped := sum(bool(row.fault) for row in molecules):
             remarks.append(f"{counted(skipped, 'row')} skipped: see report.tsv")
         if unknown:
             named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))
             remarks.append(f"{counted(len(unknown), 'unknown token')} became <unk>: {named}, see report.tsv")
         mean, std = label_scale(next(iter(labels.values())), args.kind)  # train's, or a test set's alone
-        most = max(np.nanmax(part, initial=0) for part in labels.values())
-        classes = tuple(f"{names[0]} {i}" for i in range(int(most) + 1)) if args.kind == "multiclass" else ()
-        properties = tuple(names), mean, std, args.smiles == "canonical", allow_valence, classes
+        info = PropertyInfo(args.kind, tuple(names), mean, std, args.smiles == "canonical", allow_valence)
         files = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
             "dataset": args.dataset,
-            **PropertyInfo(args.kind, *properties).to_dict(),
-            "split": {"kind": args.split, "seed": seed},
+            **info.to_dict(),
+            "split": {"kind": args.split or "given", "seed": seed},
             "sizes": write_folder(folder, molecules, parts, labels, dictionary),
             "skipped": skipped,
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": Vocabulary.of(dictionary.symbols, args.dictionary).identity,
             "source": args.source.name,
-            "source_sha256": {path.name: sha256(lmdb_file(path)) for path in files},
+            "source_sha256": {one.name: sha256(one / "data.mdb" if one.is_dir() else one) for one in files},
             "rdkit": rdkit.__version__,
         }
         write_json(folder / MOLECULES_FILE, description)
     print(f"{args.output}: {args.kind}: {listed(names)}")
     for part, about in description["sizes"].items():
-        molecules = counted(about["molecules"], "molecule")
-        print(f"  {part} ({args.split}): {molecules} of at most {about['longest']} tokens")
-        print(
-            f"    labels: {listed(f'{name} {n:,}' for name, n in zip(names, about['labels'], strict=True))}"
-        )
+        molecules, counts = counted(about["molecules"], "molecule"), about["labels"]
+        print(f"  {part} ({args.split or 'given'}): {molecules} of at most {about['longest']} tokens")
+        if args.kind == "classification":
+            counts = [f"{n:,} ({p:,} positive)" for n, p in zip(counts, about["positives"], strict=True)]
+        print(f"    labels: {listed(f'{name} {n}' for name, n in zip(names, counts, strict=True))}")
     print(*(f"  {remark}\n" for remark in remarks), sep="", end="")

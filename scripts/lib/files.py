@@ -121,7 +121,7 @@ def write_result(
     of its folder.
 
     Args:
-        benchmark: the name of one of lib/finetuning/.
+        benchmark: the name of its module, such as "glue".
         task: of those of the benchmark.
         metric: the name of the one that counts.
         metrics: split -> name -> number.

@@ -7,11 +7,8 @@ import shutil
 import evaluate
 import numpy as np
 import pytest
-from fairseq.tasks import register_task
-from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from sklearn.metrics import accuracy_score
 
-from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 from fs_plugins.huggingface.export import export
 from tests.huggingface.test_export import molecule_checkpoint
 from tests.support import builders
@@ -21,23 +18,6 @@ WORDS = builders.dictionary(builders.WORDS)
 CLASSES = ["no", "maybe", "yes"]
 GLUE = {"_name": "glue", "num_classes": 3, "init_token": 0, "separator_token": 2, "max_positions": 12}
 GLUE |= {"shorten_method": "truncate", "classification_head_name": "h", "regression_target": False}
-
-
-@register_task("of_ones_own", dataclass=SentencePredictionConfig)
-class OfOnesOwn(ScoredTask, SentencePredictionTask):
-    """A new task."""
-
-    called_with, metric = {"features_only": True, "classification_head_name": "h"}, "surest"
-
-    def load_dataset(self, split, **kwargs):
-        self.datasets[split] = NamedSplit(super().load_dataset(split, **kwargs), split)
-        return self.datasets[split]
-
-    def rows(self, sample, outputs):
-        return outputs.double().softmax(1)
-
-    def score(self, split, ids, rows):
-        return {"surest": rows.max(), "rows": len(ids)}
 
 
 @pytest.fixture(scope="module")
@@ -103,36 +83,35 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
     assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
 
 
-@pytest.mark.parametrize("classes", [(), ("a 0", "a 1", "a 2")])
-def test_other_molecules_have_the_scale_and_the_classes_of_the_training(
-    classes, save_checkpoint, tmp_path, refused
+def test_other_molecules_have_the_properties_and_the_scale_of_the_training(
+    save_checkpoint, tmp_path, refused
 ):
-    """Their folder has another spread, and lacks the last class."""
-    kind, names = ("multiclass", ("a",)) if classes else ("regression", ("a", "b"))
-    trained = (1.0, 2.0)[: len(names)], (4.0, 0.5)[: len(names)]
-    path = molecule_checkpoint(save_checkpoint, kind, names, *trained, classes=classes)
+    """Their folder has another spread, the columns in another order, and lacks one."""
+    names = ("a", "b", "c")
+    path = molecule_checkpoint(save_checkpoint, "regression", names, (1.0, 2.0, 3.0), (4.0, 0.5, 2.0))
     rows = [([0, 1], [1, 0]), ([2], [0, 1]), ([3, 1, 2], [1, 1])]
-    rows = [(tokens, labels[: len(names)]) for tokens, labels in rows]
     folder = write_properties(tmp_path / "data", {"train": rows, "valid": rows}, "regression", builders.ATOMS)
     about = {**json.loads((folder / "molecules.json").read_text()), "dataset": "mine", "split": {}}
-    about |= {"kind": kind, "classes": classes[:2]}
-    builders.write_file(folder / "molecules.json", about)
+    builders.write_file(folder / "molecules.json", {**about, "names": ("c", "a")})
     builders.write_file(folder / "valid.tsv", "line\tsmiles\n2\tC\n3\tN\n4\tO\n")
     metrics = evaluated(path, folder, "--output", tmp_path)["metrics"]["valid"]
-    assert metrics["molecules"] == 3
-    if not classes:
-        errors = [one["rmse"] for one in metrics["properties"].values()]
-        assert metrics["scaled_rmse"] == pytest.approx((errors[0] / 4.0 + errors[1] / 0.5) / 2)
-    builders.write_file(folder / "molecules.json", {**about, "names": ("c", "b")[: len(names)]})
+    assert (metrics["molecules"], metrics["labels"], metrics["scored_properties"]) == (3, 6, 2)
+    with (tmp_path / "valid.predictions.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert [[row[f"{name} (label)"] for name in names] for row in found] == [
+        ["0", "", "1"],
+        ["1", "", "0"],
+        ["1", "", "1"],
+    ]
+    errors = {name: one["rmse"] for name, one in metrics["properties"].items()}
+    squares = {
+        name: [(float(row[name]) - float(row[f"{name} (label)"])) ** 2 for row in found] for name in "ac"
+    }
+    assert errors == {"a": pytest.approx(np.mean(squares["a"]) ** 0.5), "b": None, "c": errors["c"]}
+    assert metrics["scaled_rmse"] == pytest.approx((errors["a"] / 4.0 + errors["c"] / 2.0) / 2)
+    builders.write_file(folder / "molecules.json", {**about, "names": ("x", "y")})
     message = refused(evaluate.main, path, folder, "--output", tmp_path / "2")
-    assert str(names) in message and "mean" not in message
-
-
-def test_a_task_of_ones_own(checkpoint, data, tmp_path):
-    result = evaluated(checkpoint({**GLUE, "_name": "of_ones_own"}), data, "--output", tmp_path)
-    outputs = np.loadtxt(tmp_path / "valid.tsv", skiprows=1)
-    assert outputs[:, 0].tolist() == list(range(8)) and outputs[:, 1:].sum(1) == pytest.approx(1)
-    assert result["metrics"] == {"valid": {"surest": outputs[:, 1:].max(), "rows": 8}}
+    assert "the properties x, y, the model a, b, c" in message
 
 
 def test_what_is_refused(checkpoint, data, tmp_path, refused, monkeypatch):

@@ -6,7 +6,7 @@ OUTPUT/TABLE/MODEL/TASK/POINT/seed-N/result.json, TASK/best.json, best.flags
 OUTPUT/study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
 
 MEASURE is one of scripts/workflow/targets.toml; RATE a learning rate to try, ``best`` or ``default``; TABLE
-and TASK are of the benchmarks (lib/finetuning/); POINT is one of table 11's to try, ``best``, or the paper's
+and TASK are of the benchmarks; POINT is one of table 11's to try, ``best``, or the paper's
 table that has the only one. A :class:`Run` or a :class:`Tuning` knows its folder, so no path is read back.
 """
 

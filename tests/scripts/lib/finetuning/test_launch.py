@@ -86,7 +86,7 @@ def test_from_scratch_is_another_run(ask, toy_inputs):
 def test_a_set_of_ones_own(toy_inputs, ask):
     model, data = toy_inputs / "checkpoints/exlm-smiles.pt", toy_inputs / "moleculenet/solubility"
     own = pages.resolve("finetune_moleculenet", "mine", model, data, "save")
-    assert "default hyper-parameters, as 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
+    assert "default hyper-parameters: 'mine'" in own.note and own.settings["point"]["lr"] == "1e-4"
     assert own.flags.value("--best-checkpoint-metric") == "scaled_rmse"
     assert own.metrics == ("scaled_rmse", "rmse", "mae", "r2", "loss")
     assert ask("moleculenet").metrics == ("auc", "prc_auc", "mcc", "loss")
