@@ -90,7 +90,7 @@ def test_bad_rows_are_listed_with_their_lines_and_lose_no_good_one(prepare):
     assert len(prepare.read()) == len(MOLECULES)
     report = prepare.table("report.tsv")
     assert [(line, status) for line, _, status, *_ in report] == [(str(n), "skipped") for n in range(5, 12)]
-    wanted = ("not a SMILES", "empty SMILES", "white space", "valence", "SMARTS", "too large for a scaffold")
+    wanted = ("not a SMILES", "empty SMILES", "white space", "valence", "RDKit", "too large for a scaffold")
     wanted += ("label is 'x'",)
     assert all(reason in row[3] for reason, row in zip(wanted, report, strict=True))
 

@@ -58,7 +58,8 @@ def decode_value(value: bytes) -> dict:
 def _numbers(value) -> list[float]:
     """Returns the numbers in a number, a list or the record of a NumPy array."""
     if not isinstance(value, _Record):
-        return [float(one) for one in (value if isinstance(value, list | tuple) else [value])]
+        several = isinstance(value, list | tuple)
+        return [number for one in value for number in _numbers(one)] if several else [float(value)]
     if value.name == "_reconstruct":
         _, _, dtype, _, data = value.state
     elif value.name == "_frombuffer":
