@@ -21,7 +21,10 @@ COMPRESSED = (".gz", ".bz2", ".xz")  # how the names of such files end
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Yields a file to read bytes from, decompressed if it begins so; errors have its name."""
+    """Yields a file to read bytes from, decompressed if it begins so; errors have its name. Raises UserError
+    for a pipe, as <(zcat FILE), which can be read only once."""
+    if path.is_fifo():
+        raise UserError(f"{path} is a pipe, and is read more than once: write it to a file, and give that")
     with naming_errors(path), path.open("rb") as raw:
         start = raw.peek(8)
         unpack = next((unpack for magic, unpack in OPENERS.items() if start.startswith(magic)), nullcontext)
