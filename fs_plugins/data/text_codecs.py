@@ -15,8 +15,7 @@ from fs_plugins.data.vocabulary import MASK, SPECIAL, TOKENIZER
 from fs_plugins.files import naming_errors
 
 GPT2_FILES = ("encoder.json", "vocab.bpe")
-BYTES = {*pre_tokenizers.ByteLevel.alphabet()}  # characters by which a byte-level BPE writes bytes
-BLANK = "Ġ"  # the space among these
+BLANK = "Ġ"  # the space among the characters by which a byte-level BPE writes bytes
 MANIFEST = "manifest.json"  # settings and inputs of a folder made by scripts/prepare_*.py
 
 
@@ -34,16 +33,8 @@ class Codec(ABC):
         """Returns the text of symbols, with the blanks that they carry."""
 
     def word(self, symbol: str) -> str:
-        """Returns a symbol as a word to show: without its blank, which alone is ``␣``; with ``##`` where it
-        goes on with a word."""
-        text = self.decode([symbol])
-        shown = text.strip() or repr(text)[1:-1].replace(" ", "␣") or symbol
-        goes_on = not is_special(symbol) and not self.starts_word(symbol) and shown[0].isalnum()
-        return f"##{shown}" if goes_on else shown
-
-    def starts_word(self, symbol: str) -> bool:
-        """Returns whether there is a blank before the symbol."""
-        return True
+        """Returns a symbol as a word to show, without its blank."""
+        return self.decode([symbol]).strip() or symbol
 
 
 class Blanks(Codec):
@@ -76,25 +67,23 @@ class ByteBpe(Codec):
             vocab.bpe, whose ids are the symbols, as fairseq writes them.
 
     Raises:
-        ValueError: for damaged files, and a tokenizer of another kind, which an export could not copy.
+        ValueError: for a tokenizer of another kind, which an export could not copy.
     """
 
     def __init__(self, *files: str | os.PathLike):
         self.files = tuple(map(Path, files))
         with naming_errors(", ".join(map(str, files))):
             self.tokenizer = (_gpt2 if len(files) == 2 else _tokenizer_json)(*files)
-        ids = self.tokenizer.get_vocab()
-        # A BPE that lacks bytes would leave characters out.
-        if not isinstance(self.tokenizer.decoder, decoders.ByteLevel) or not ids.keys() >= BYTES:
+        if not isinstance(self.tokenizer.decoder, decoders.ByteLevel):
             raise ValueError(f"{files[0]} is no byte-level BPE, as GPT-2's or that of scripts/train_bpe.py")
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
         self.inner = Tokenizer.from_str(self.tokenizer.to_str())  # tokenizer of what follows a mask
         if self.puts_blank:
             self.inner.pre_tokenizer.add_prefix_space = False
+        ids = self.tokenizer.get_vocab()
         self.symbols = {i: str(i) if len(files) == 2 else token for token, i in ids.items()}
         self.tokens = {self.symbols[i]: token for token, i in ids.items()}
-        self.marks_starts = any(token.startswith(BLANK) and len(token) > 1 for token in ids)
 
     @property
     def puts_blank(self) -> bool:
@@ -105,9 +94,6 @@ class ByteBpe(Codec):
     def encode(self, text, first):
         tokenizer = self.tokenizer if first else self.inner
         return [self.symbols[i] for i in tokenizer.encode(text, add_special_tokens=False).ids]
-
-    def starts_word(self, symbol):
-        return not self.marks_starts or self.tokens.get(symbol, BLANK).startswith(BLANK)
 
     def decode(self, symbols):
         text = ""
@@ -131,11 +117,6 @@ def _tokenizer_json(path: str | os.PathLike) -> Tokenizer:
 
 def _gpt2(encoder_json: str | os.PathLike, vocab_bpe: str | os.PathLike) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE.from_file(str(encoder_json), str(vocab_bpe)))
-    if foreign := {"<s>", MASK} & tokenizer.get_vocab().keys():
-        raise ValueError(
-            f"{encoder_json} has {min(foreign)}: it is a vocab.json of HF, whose ids are not those of "
-            f"GPT-2's {GPT2_FILES[0]}: give the {TOKENIZER} that AutoTokenizer's save_pretrained writes"
-        )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
@@ -147,8 +128,7 @@ def is_special(symbol: str) -> bool:
 
 
 def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dictionary) -> Codec:
-    """Returns the codec of a corpus. Raises ValueError if symbols are a BPE's ids or tokens, and it is not
-    found.
+    """Returns the codec of a corpus.
 
     Args:
         source: "none"; "smiles"; a tokenizer.json; encoder.json and vocab.bpe; a folder that holds one of
@@ -166,14 +146,6 @@ def make_codec(source: str | Sequence[str] | None, data: Path, dictionary: Dicti
     for folder in (data, data.resolve().parent):
         if files := _files_in(folder):
             return read_bpe(*files)
-    symbols = dictionary.symbols[dictionary.nspecial : -1]
-    are_ids = len(symbols) > 1000 and sum(map(str.isdigit, symbols)) > 0.9 * len(symbols)
-    marked = sum(len(symbol) > 1 and symbol.startswith(BLANK) for symbol in symbols)
-    if are_ids or (len(symbols) > 50 and marked > 0.1 * len(symbols)):
-        raise ValueError(
-            f"the dictionary in {data} has ids or tokens of a BPE for symbols, such as {symbols[-1]!r}: "
-            "give its files (--bpe encoder.json vocab.bpe, or --bpe tokenizer.json)"
-        )
     return Blanks()
 
 
