@@ -22,6 +22,9 @@ class GlueConfig(SentencePredictionConfig):
         metadata={"help": "train on batches of rows of about the same length: less padding, faster"},
     )
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
+    sentences: int = field(
+        default=0, metadata={"help": "of a row, 1 or 2; recorded for predictions of other texts"}
+    )
     metrics: str = field(
         default="",
         metadata={

@@ -66,6 +66,7 @@ def test_updates_and_rows_are_those_of_fairseqs_batches(toy_inputs, tmp_path):
         assert not found
     assert cfg.lr_scheduler.total_num_update == len(batches) * 4 == 5 * 4  # 129 rows by 32
     assert cfg.lr_scheduler.warmup_updates == 5
+    assert cfg.task.sentences == 2
 
 
 def test_what_mnlis_model_has_to_be(toy_inputs):
