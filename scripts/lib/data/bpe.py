@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -35,13 +34,12 @@ class TextEncoder:
         self.dictionary_path, self.allow_unknown, self.unknown = dictionary_path, allow_unknown, 0
         dictionary = read_dictionary(dictionary_path)
         self.eos, self.size = dictionary.eos(), len(dictionary)
-        own = set(bpe.tokens)
-        for number, symbol in enumerate(dictionary.symbols[len(SPECIAL) :], 1):
-            if symbol not in own and symbol != MASK and not symbol.startswith("madeupword"):
-                raise UserError(
-                    f"{dictionary_path}, line {number}: {symbol!r} is not a token of "
-                    f"{' and '.join(map(str, bpe.files))}: give the BPE that the dictionary was made with"
-                )
+        others = (s for s in dictionary.symbols[len(SPECIAL) :] if s not in bpe.tokens and s != MASK)
+        if other := next((symbol for symbol in others if not symbol.startswith("madeupword")), None):
+            raise UserError(
+                f"{dictionary_path} has {other!r}, which is not a token of "
+                f"{' and '.join(map(str, bpe.files))}: give the BPE that the dictionary was made with"
+            )
         ids = dictionary.indices
         ends = set(SPECIAL) - {"<unk>"}
         self._ids = np.array([-1 if s in ends else ids.get(s, -1) for s in self.symbols], np.int64)
@@ -96,9 +94,7 @@ def dictionary_of(bpe: ByteBpe) -> str:
     does."""
     symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
     symbols = [symbol for symbol in symbols if not {"\n", "\r"} & set(symbol)]
-    padding = -(len(symbols) + len(SPECIAL)) % PADDING_FACTOR
-    names = (f"madeupword{i:04d}" for i in count())
-    symbols += islice((name for name in names if name not in bpe.tokens), padding)
+    symbols += [f"madeupword{i:04d}" for i in range(-(len(symbols) + len(SPECIAL)) % PADDING_FACTOR)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)
 
 
