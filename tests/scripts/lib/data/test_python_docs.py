@@ -1,50 +1,25 @@
-"""The corpus of the quickstart: what counts as prose, and each paragraph once."""
+"""The text of the quickstart is prose, each paragraph once."""
 
 import sys
 
 from lib.data import python_docs
 
-from tests.support.builders import write_file
 
-DOCSTRING = """frobnicate(thing, *, times=1) -> object
-
-    Return the *thing* with all of its parts
-    frobnicated, as :func:`frob` does, ``times`` times.
-
-        >>> frobnicate(1)
-
-    ================================
-    a table of things that are no prose
-    ================================
-
-    - The first item of a list is a paragraph of its own.
-
-        x = f(1); y[2] = {3: 4}; z += g(x, y) if x > 0 else 0.
-
-    Too short.
-    """
-FILES = {
-    "pydoc_data/topics.py": "t = {'b': 'One two three four five six.', 'a': 'Six words of the topic a.'}",
-    "good.py": f'"""{DOCSTRING}"""\nraise RuntimeError("a module is never run")\n'
-    'class A:\n    async def f(self):\n        """Of a method, six words long."""\n'
-    'def g():\n    return "this is not a docstring at all."\n',
-    "template.py": '"""Not Python, but six words long."""\n{{ this }} is %s',
-    "test/skipped.py": '"""Tests are left out of it."""',
-    "twice.py": '"""The FIRST item of a list is a paragraph of its own."""',
-    "latin.py": '"""caf\xe9 is not written in UTF-8 here."""',
-}
-
-
-def test_documents_are_topics_and_modules_that_are_never_run(tmp_path, monkeypatch):
-    for name, content in FILES.items():
-        write_file(tmp_path / "library" / name, content.encode("latin-1"))
-    monkeypatch.setattr(python_docs.sysconfig, "get_path", {"stdlib": tmp_path / "library"}.get)
-    corpus = tmp_path / "corpus.txt"
-    monkeypatch.setattr(sys, "argv", ["english", str(corpus)])
+def test_paragraphs_of_topics(tmp_path, monkeypatch):
+    topics = {"b": "One two three\nfour *five* six.\n\n   Too short.\n\n   >>> f(1)\n   a b c d e f.\n"}
+    topics |= {"a": "Six words of the topic a.\n\n=====  =====\nA table of more than six words.\n"}
+    topics |= {
+        "c": "Six words of the topic a.",
+        "d": "Six words of the topic a.\n\nWords of the last topic, six.",
+    }
+    monkeypatch.setattr(python_docs, "topics", topics)
+    monkeypatch.setattr(sys, "argv", ["python_docs", str(tmp_path / "corpus.txt")])
     assert python_docs.main() == 0
-    first = "Return the thing with all of its parts frobnicated, as frob does, times times."
-    assert [document.split("\n") for document in corpus.read_text().rstrip("\n").split("\n\n")] == [
-        [first, "The first item of a list is a paragraph of its own.", "Of a method, six words long."],
-        ["Six words of the topic a."],
-        ["One two three four five six."],
-    ]
+    expected = (
+        "Six words of the topic a.\n\nOne two three four five six.\n\nWords of the last topic, six.\n\n"
+    )
+    assert (tmp_path / "corpus.txt").read_text() == expected
+
+
+def test_there_are_enough():
+    assert sum(len(text.split()) for document in python_docs.documents() for text in document) > 30_000
