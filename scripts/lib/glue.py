@@ -196,8 +196,8 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
         raise UserError(f"--test: {data} has no test set")
     flags = Flags.of(
         f"--classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)} "
-        f"--num-classes {task.outputs} --sentences {len(task.sentences)} --init-token {BOS} --separator-token {EOS} "
-        f"--valid-subset {','.join(valid)} {'--regression-target' * task.regression}"
+        f"--num-classes {task.outputs} --sentences {len(task.sentences)} --init-token {BOS} "
+        f"--separator-token {EOS} --valid-subset {','.join(valid)} {'--regression-target' * task.regression}"
     )
     flags |= repetition(pretrained) | pretrained.flags | positions(pretrained)
     flags |= Flags.read(RECIPES / "recipe.flags") | points_of(task.name, args.recipe)[0].flags | args.user

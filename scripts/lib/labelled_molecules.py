@@ -20,7 +20,7 @@ MISSING = ("", "nan")  # how missing labels are written, in any letter case
 MISSING_CLASS = -1.0  # missing label in an LMDB file
 CLASSES = {"false": 0.0, "true": 1.0}
 LARGEST, SMALLEST = float(np.finfo(np.float32).max), 2.0**-126  # normal float32
-WANTED = {"classification": "0 or 1", "regression": "a number"}
+WANTED = {"classification": "0 or 1", "regression": "numbers"}
 LISTED = 10  # most rows listed in a message
 FAR = 10  # standard deviations from the mean, beyond which a label is pointed at
 # headers of the row numbers that spreadsheets and pandas write beside a table
@@ -141,14 +141,17 @@ def read_labels(
     if skip:
         return [f"{counted(len(faults), 'row')} had cells that are not labels: see report.tsv"]
     wanted = f"labels are {WANTED[kind]}"
-    for name, cells in broken.items():
+    for name, cells in ((name, cells) for name, cells in broken.items() if cells):
         filled = sum(str(row.cells[names.index(name)]).strip() != "" for row in rows)
-        if len(cells) > filled / 2:
-            found, way_out = "text", "choose other columns (--label-columns)"
-            if kind == "classification" and label_of(cells[0], "regression") is not None:
-                found, way_out = "numbers", "give --kind regression"
-            shown = f"the column {name!r} holds {found}, such as {cells[0][:40]!r}"
-            raise UserError(f"{path}: {shown}, but {wanted}: {way_out}")
+        found, way_out = "text", "choose other columns (--label-columns)"
+        if kind == "classification" and all(label_of(cell, "regression") is not None for cell in cells):
+            found, way_out = "numbers", "give --kind regression, or write the classes as 0 and 1"
+        elif len(cells) <= filled / 2:
+            continue
+        elif re.fullmatch(r"-?\d+,\d+", cells[0]):
+            found, way_out = "decimal commas", "write points, as pandas.read_csv(..., decimal=',') reads them"
+        shown = f"the column {name!r} holds {found}, such as {cells[0][:40]!r}"
+        raise UserError(f"{path}: {shown}, but {wanted}: {way_out}")
     named = dict.fromkeys(cell for cells in broken.values() for cell in cells if not re.search(r"\d", cell))
     raise UserError(
         f"{path} has {counted(len(faults), 'row')} with cells that are no labels ({wanted}): name those that "
