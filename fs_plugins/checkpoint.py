@@ -1,4 +1,4 @@
-"""Trained models: what a checkpoint of fairseq holds, and where its dictionary is."""
+"""Trained models: what a checkpoint of fairseq-train holds, or a folder that an export wrote."""
 
 import argparse
 import logging
@@ -11,35 +11,22 @@ import torch
 from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import build_model
-from fairseq.tasks import TASK_REGISTRY
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 import fs_plugins
 from fs_plugins import criterions
+from fs_plugins.checkpoint_folder import LAYERS, NOT_FINE_TUNED, is_folder, read_folder
 from fs_plugins.checkpoint_settings import is_pretraining, read_settings
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec, smiles_form
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file
-from fs_plugins.files import naming_errors
+from fs_plugins.files import atomic, naming_errors
 from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs, PropertyInfo
-from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 fs_plugins.register()
 logger = logging.getLogger(__name__)
-LAYERS = "encoder.sentence_encoder.layers."  # beginning of the names of layers' weights
-
-
-@dataclass(frozen=True)
-class Head:
-    """A fine-tuned head."""
-
-    architecture: str  # its class in transformers
-    name: str  # name in the checkpoint
-
-    @property
-    def of_sequences(self) -> bool:
-        """Returns whether it predicts something of whole sequences."""
-        return self.architecture == ScoredTask.architecture
+# form of a folder's molecules, see ``smiles_form``; "none" or "smiles", see ``make_codec``; names of classes
+RECORDED = ("smiles", "bpe", "labels")
 
 
 @dataclass
@@ -49,22 +36,15 @@ class Checkpoint:
     path: Path  # the file, or the folder for transformers
     model: RotaryRobertaModel  # model in evaluation mode, on ``device``
     dictionary: Dictionary  # includes ``<mask>``
-    # the folder of the dictionary; None where the checkpoint, or the folder, holds it itself
-    data: Path | None
+    data: Path | None  # the folder of the dictionary; None if the checkpoint or the folder holds it itself
     cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
     device: torch.device  # device of the model
     # state that tasks keep in the file, by name; empty for most
     task_state: dict = field(default_factory=dict)
     updates: int | None = None  # number of updates of its training; None if the file does not say
-    # score of the last validation, by ``--best-checkpoint-metric``; None if there was none
-    score: float | None = None
-    # outputs of a head that transformers trained, if they are no properties of molecules
-    outputs: Outputs | None = None
-    smiles: str | None = None  # form of its molecules, as of ``smiles_form``, if the folder says so
-    # encoding of its corpus, as of ``make_codec``, if the model's folder says so
-    written: str | None = None
-    # beginnings of the names of parameters that the folder lacks, which are as initialised
-    missing: tuple[str, ...] = ()
+    # what only an exported folder records: RECORDED
+    recorded: dict = field(default_factory=dict)
+    is_whole: bool = True  # False for an exported fine-tuning, which has no LM head and no transitions
 
     @property
     def arch(self) -> str:
@@ -85,11 +65,9 @@ class Checkpoint:
 
     @property
     def alignment(self) -> str:
-        """Returns how states align to targets, "dag" or "ctc". A fine-tuning does not say what was
-        pre-trained: there transitions whose biases are still zero, as initialised, tell of CTC."""
-        if criterion := criterions.find_states_criterion(self.criterion):
-            return criterion.alignment
-        return "dag" if self.k is None or self.model.encoder.query_linear.bias.any() else "ctc"
+        """Returns how states align to targets: "dag", or "ctc" if that is what was trained."""
+        criterion = criterions.find_states_criterion(self.criterion)
+        return criterion.alignment if criterion else "dag"
 
     @property
     def has_transitions(self) -> bool:
@@ -103,64 +81,58 @@ class Checkpoint:
 
     @property
     def properties(self) -> PropertyInfo | None:
-        """Returns the properties that its task predicts, if it keeps them in checkpoints; else None."""
+        """Returns the properties of molecules that its task predicts; None for other tasks."""
         held = self.task_state.get(self.task)
         return PropertyInfo.from_dict(held) if held else None
 
     @property
-    def fine_tuning(self) -> type[ScoredTask] | None:
-        """Returns the class of the task that trained a head (of a task of fairseq's own, the base class of
-        ours); None for a pre-training."""
-        task = TASK_REGISTRY[self.task]
-        return None if is_pretraining(self.task) else task if issubclass(task, ScoredTask) else ScoredTask
+    def is_pretrained(self) -> bool:
+        """Returns whether it was trained for others to start from."""
+        return is_pretraining(self.task)
 
     @property
-    def head(self) -> Head | None:
-        """Returns the head that a fine-tuning trained; None for a pre-training. Raises ValueError if there is
-        none, or several of which the checkpoint does not say which."""
-        if self.fine_tuning is None:
+    def head(self) -> str | None:
+        """Returns the name of the classification head that a fine-tuning trained; None if it trained none.
+        Raises ValueError if there are several and the checkpoint does not say which."""
+        heads = self.model.classification_heads
+        if self.is_pretrained or not heads:
             return None
-        model, architecture = self.model, self.fine_tuning.architecture
-        heads = model.token_heads if architecture != ScoredTask.architecture else model.classification_heads
         named = getattr(self.cfg.criterion, "classification_head_name", None)
         chosen = [named] if named in heads else list(heads)
         if len(chosen) != 1:
-            raise ValueError(
-                f"{self.path}, fine-tuned with --task {self.task}, has {len(heads) or 'no'} heads "
-                f"{sorted(heads)}: export a checkpoint that has one"
-            )
-        return Head(architecture, chosen[0])
+            raise ValueError(f"{self.path} has {len(heads)} heads {sorted(heads)}: give one that has one")
+        return chosen[0]
 
-    def outputs_of(self, head: Head) -> Outputs:
-        """Returns what the outputs of a head for sequences are: properties of molecules, what the model's
-        folder says, or the score or classes of GLUE. Classes are named by label/dict.txt in the folder of the
-        fine-tuning's data, or LABEL_0, LABEL_1, ..."""
-        count = self.model.classification_heads[head.name].out_proj.out_features
-        if outputs := self.properties.outputs if self.properties else self.outputs:
-            if len(outputs.names) != count:
-                raise ValueError(f"{self.path} has {count} outputs, and the names {outputs.names!s:.200}")
-            return outputs
+    @property
+    def outputs(self) -> Outputs:
+        """Returns what the outputs of its head are: properties of molecules, or the score or classes of GLUE.
+        Classes are named by label/dict.txt in the folder of the fine-tuning's data, or LABEL_0, LABEL_1, ...
+        """
+        count = self.model.classification_heads[self.head].out_proj.out_features
+        if self.properties:
+            return self.properties.outputs
         if getattr(self.cfg.criterion, "regression_target", False):
             return Outputs(REGRESSION, ("score",))
+        names = tuple(self.recorded.get("labels") or ())
         for path in (folder / "label" / DICT_FILE for folder in data_folders(self.path, self.cfg)):
-            if path.is_file():
+            if not names and path.is_file():
                 symbols = Dictionary.load(str(path)).symbols[4:]
                 names = tuple(symbol for symbol in symbols if not symbol.startswith("madeupword"))
-                if len(names) == count:
-                    return Outputs(CLASSES, names)
-        logger.warning("%s: no label/dict.txt of %d classes: they are named LABEL_0, ...", self.path, count)
-        return Outputs(CLASSES, tuple(f"LABEL_{i}" for i in range(count)))
+        if len(names) != count:
+            logger.warning("%s: no label/dict.txt of %d classes: LABEL_0, LABEL_1, ...", self.path, count)
+            names = tuple(f"LABEL_{i}" for i in range(count))
+        return Outputs(CLASSES, names)
 
     @property
     def longest(self) -> int | None:
         """Returns the most tokens of a text, ``<s>`` and ``</s>`` counted, that a fine-tuning read; None for
         a pre-training."""
-        if self.fine_tuning is None:
+        if self.is_pretrained:
             return None
-        flag, most, copies = self.fine_tuning.length, self.model.max_positions(), self.copies
-        limit = getattr(self.cfg.task, flag, None) or most
         # positions count the copies of a Repeated MLM, tokens of a molecule do not
-        return min(most // copies, limit // copies if flag == "max_positions" else limit)
+        most, task = self.model.max_positions(), self.cfg.task
+        most = min(most, getattr(task, "max_positions", None) or most) // self.copies
+        return min(most, getattr(task, "tokens_per_molecule", None) or most)
 
     @property
     def smiles_form(self) -> str | None:
@@ -169,93 +141,59 @@ class Checkpoint:
         if self.properties is not None:
             return "canonical" if self.properties.canonical else "as-given"
         folders = [*data_folders(self.path, self.cfg), *([self.data] if self.data else [])]
-        return self.smiles or next(filter(None, map(smiles_form, folders)), None)
+        return self.recorded.get("smiles") or next(filter(None, map(smiles_form, folders)), None)
 
     def codec(self, bpe: str | Sequence[str] | None = None) -> Codec:
-        """Returns the codec of its corpus: of ``bpe``, else as its folder says, else what ``make_codec``
+        """Returns the codec of its corpus: of ``bpe``, else as its folder records, else what ``make_codec``
         finds."""
-        return Smiles() if self.properties else make_codec(bpe or self.written, self.data, self.dictionary)
+        if self.properties:
+            return Smiles()
+        return make_codec(bpe or self.recorded.get("bpe"), self.data or self.path, self.dictionary)
 
 
-def load_checkpoint(
+def load(
     path: str | os.PathLike, data: str | os.PathLike | None = None, device: str | None = None
 ) -> Checkpoint:
-    """Reads a checkpoint of ``--arch p_roberta*``, ``mlm_*``, ``p_roberta_ext_denselink*`` or ``exlm_*``.
+    """Returns a trained model of ``--arch p_roberta*``, ``mlm_*``, ``p_roberta_ext_denselink*`` or
+    ``exlm_*``. Leaves the state of the random numbers as it is.
 
     Args:
-        path: a file that fairseq-train saved; read with ``weights_only``, so that it cannot run code.
+        path: a file that fairseq-train saved, read with ``weights_only``, so that it cannot run code; or a
+            folder that scripts/export_huggingface.py wrote.
         data: folder with the ``dict.txt`` of the training; by default the one that the checkpoint names,
-            also looked for beside the checkpoint and in the folders above it, of GLUE in its ``input0``.
-            A task may keep its dictionary in its checkpoints, as ``molecule_property`` does.
+            also looked for beside the checkpoint and in the folders above it, of GLUE in its ``input0``. A
+            task may keep its dictionary in its checkpoints, as ``molecule_property`` does, and an exported
+            folder has it.
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU where there is one.
 
     Raises:
         FileNotFoundError: if there is no such file, or no dictionary.
-        ValueError: for another kind of model, a dictionary of another size (or, where the checkpoint holds
-            its own, other symbols), or a device that does not exist.
+        ValueError: for another kind of model, weights that are not its own, a dictionary of another size (or,
+            where the checkpoint holds its own, other symbols), or a device that does not exist.
     """
-    return build(Path(path), *read_state(Path(path)), data, device)
-
-
-def read_state(path: Path) -> tuple[dict, DictConfig]:
-    """Returns what fairseq-train saved, and the flags of the run by group; no model is built. Raises
-    ValueError if it is not a checkpoint, or of another kind of model."""
-    with naming_errors(path):
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        return state, read_settings(state)
-
-
-def build(
-    path: Path,
-    state: dict,
-    cfg: DictConfig,
-    data: str | os.PathLike | None,
-    device: str | None,
-    optional: Sequence[tuple[str, ...]] = (),
-    smiles: str | None = None,
-    written: str | None = None,
-) -> Checkpoint:
-    """Builds the model of a checkpoint, or of a folder for transformers that was read as one. Leaves the
-    state of the random numbers as it is.
-
-    Args:
-        path: the file or folder.
-        state, cfg: as of :func:`read_state`.
-        data, device: as of :func:`load_checkpoint`.
-        optional: parts of the model, by the beginnings of their weights' names, that the state may lack: each
-            is then initialised as a whole.
-        smiles, written: as in :class:`Checkpoint`.
-
-    Raises:
-        ValueError: as :func:`load_checkpoint`, and for incomplete weights.
-    """
-    vocabulary, folder, is_own = _vocabulary(path, cfg, state.get("task_state") or {}, data)
+    path = Path(path)
+    state, cfg = read_state(path)
+    vocabulary, folder = _vocabulary(path, cfg, state.get("task_state") or {}, data)
     weights, dictionary = state["model"], vocabulary.dictionary()
-    cfg.model.load_checkpoint_heads = True
+    args = argparse.Namespace(**{**vars(cfg.model), "load_checkpoint_heads": True})  # fairseq adds to these
     with naming_errors(path):
         layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}
         if len(layers) != cfg.model.encoder_layers:  # before so many are made
-            raise ValueError(
-                f"{cfg.model.encoder_layers} layers, weights of {len(layers)}: mend its settings, or save "
-                "the model itself (not torch.compile's or DataParallel's, and with adapters merged)"
-            )
+            raise ValueError(f"{cfg.model.encoder_layers} layers, and weights of {len(layers)}")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             task = argparse.Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
-            model = build_model(cfg.model, task)
+            model = build_model(args, task)
         missing = [name for name, _ in model.named_parameters() if name not in weights]
-        absent = tuple(
-            start for part in optional if not any(name.startswith(part) for name in weights) for start in part
-        )
-        if lost := [name for name in missing if not name.startswith(absent)]:
+        optional = NOT_FINE_TUNED if state.get("head") else ()
+        if lost := [name for name in missing if not name.startswith(optional)]:
             raise ValueError(f"lacks {lost[0]}: save the whole model again")
-        model.load_state_dict({**model.state_dict(), **weights}, strict=True, model_cfg=cfg.model)
-        if outputs := state.get("outputs"):
-            outputs = Outputs(outputs["problem"], tuple(map(str, outputs["names"])))
+        model.load_state_dict({**model.state_dict(), **weights}, strict=True, model_cfg=args)
     with naming_errors(f"device {device}"):
         target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model = model.to(target).eval()
     logger.info("%s: %s, dictionary of %d in %s", path, cfg.model._name, len(dictionary), folder or path)
+    history = state.get("optimizer_history") or [{}]
     return Checkpoint(
         path,
         model,
@@ -264,30 +202,59 @@ def build(
         cfg,
         target,
         task_state=state.get("task_state") or {},
-        updates=(state.get("optimizer_history") or [{}])[-1].get("num_updates"),
-        score=(state.get("extra_state") or {}).get("val_loss"),
-        outputs=outputs,
-        smiles=smiles,
-        written=written if is_own else None,
-        missing=tuple(sorted({".".join(name.split(".")[:2]) for name in missing})),
+        updates=history[-1].get("num_updates"),
+        recorded={name: state.get(name) for name in RECORDED},
+        is_whole=not missing,
     )
 
 
-def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Path | None, bool]:
-    """Returns the vocabulary of ``data``, by default that of the training; the folder that it was read from,
-    None if the checkpoint or folder holds it itself; and whether it has the symbols that these hold."""
+def read_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
+    """Returns what fairseq-train saved, or would save of an exported folder; and the flags of the run by
+    group. No model is built. Raises ValueError if it is neither, or of another kind of model."""
+    path = Path(path)
+    with naming_errors(path):
+        state = (
+            read_folder(path) if is_folder(path) else torch.load(path, map_location="cpu", weights_only=True)
+        )
+        return state, read_settings(state)
+
+
+def write_checkpoint(folder: str | os.PathLike, path: str | os.PathLike) -> None:
+    """Writes an exported folder as a checkpoint of fairseq's, without an optimizer's state, for
+    ``--finetune-from-model``. Its dictionary stays in the folder."""
+    loaded = load(folder, device="cpu")
+    groups = {name: OmegaConf.to_container(loaded.cfg[name]) for name in ("task", "criterion")}
+    groups["task"]["data"] = str(Path(folder).absolute())
+    symbols = {"symbols": list(loaded.dictionary.symbols)}
+    state = {
+        "cfg": {"model": loaded.cfg.model, **groups},
+        "model": loaded.model.state_dict(),
+        "optimizer_history": [{"lr_scheduler_state": {}, "num_updates": 0}],
+        "task_state": {task: {**kept, **symbols} for task, kept in loaded.task_state.items()},
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},
+        "last_optimizer_state": None,
+    }
+    with atomic(path, "wb") as file:
+        torch.save(state, file)
+
+
+def _vocabulary(path: Path, cfg, task_state: dict, data) -> tuple[Vocabulary, Path | None]:
+    """Returns the vocabulary of ``data``, by default that of the training; and the folder that it was read
+    from, None if the checkpoint or folder holds it itself."""
     held = (task_state.get(cfg.task._name) or {}).get("symbols")
-    holds_its_own = held is not None or path.is_dir()
     kept = path if path.is_dir() else path.parent / DICT_FILE  # as the trainings of scripts/ keep theirs
-    if holds_its_own and data is None:
-        return Vocabulary.of(held, path) if held else Vocabulary.read(kept), None, True
-    folder = find_dictionary(path, cfg, data)
-    vocabulary, own = Vocabulary.read(folder), Vocabulary.of(held, path) if held else None
-    if own is None and dictionary_file(kept).is_file():
+    own = None
+    if held is not None:
+        own = Vocabulary.of(held, path)
+    elif dictionary_file(kept).is_file():
         own = Vocabulary.read(kept)
+    if data is None and own is not None and (held is not None or path.is_dir()):
+        return own, None
+    folder = find_dictionary(path, cfg, data)
+    vocabulary = Vocabulary.read(folder)
     if own is not None:
         vocabulary.check(own, "give the folder of the training's dictionary as --data, or none")
-    return vocabulary, folder, own is not None and own.symbols == vocabulary.symbols
+    return vocabulary, folder
 
 
 def find_dictionary(checkpoint: Path, cfg: DictConfig, given: str | os.PathLike | None = None) -> Path:
@@ -307,8 +274,8 @@ def find_dictionary(checkpoint: Path, cfg: DictConfig, given: str | os.PathLike 
 def data_folders(checkpoint: Path, cfg: DictConfig) -> list[Path]:
     """Returns where the data of a checkpoint's training may be: a relative path may start here or at each
     folder above the checkpoint."""
-    stored = getattr(cfg.task, "data", None)
-    first = Path((utils.split_paths(stored) if stored else [""])[0] or ".")
-    if first.is_absolute() or not stored:
+    if not (stored := getattr(cfg.task, "data", None)):
+        return []
+    if (first := Path(utils.split_paths(stored)[0])).is_absolute():
         return [first]
     return [first, *(folder / first for folder in checkpoint.resolve().parents)]

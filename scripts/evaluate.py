@@ -24,16 +24,16 @@ from lib.files import RESULT
 from lib.recipes import OF_TASK, benchmark
 from omegaconf import OmegaConf
 
+from fs_plugins import checkpoint
 from fs_plugins.files import check_absent, naming_errors
 from fs_plugins.finetuning.scored import predict
-from fs_plugins.huggingface.restore import open_checkpoint
 
 
 def load_finetuned(path: Path, device: str | None, data: Path, **settings):
     """Returns the model of a fine-tuning, in full precision, its task and its architecture. The task has
     ``settings`` instead of the checkpoint's. Raises OSError or ValueError if it is no checkpoint of a
     fine-tuning, or does not fit the data."""
-    loaded = open_checkpoint(path, data, device)
+    loaded = checkpoint.load(path, data, device)
     if loaded.task not in OF_TASK:
         raise UserError(f"{path} is of --task {loaded.task}: fine-tune it with scripts/finetune_*.sh")
     known = {field.name for field in fields(tasks.TASK_DATACLASS_REGISTRY[loaded.task])}

@@ -2,9 +2,9 @@
 
     python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
-prints each state's most probable tokens, and the best and some sampled decodings of the sentence; writes
-graph.json (all of it, with the transition matrix), transitions.png (the matrix as a heatmap) and index.html
-(the graph of states and the decodings, to explore in a browser or save as SVG) into --output.
+prints each state's most probable tokens, and the best decoding of the sentence; writes graph.json (all of it,
+with the transition matrix), transitions.png (the matrix as a heatmap) and index.html (the graph of states, to
+look at in a browser) into --output.
 """
 
 from pathlib import Path
@@ -36,24 +36,11 @@ def describe(graph) -> str:
         tokens = "  ".join(f"{token.text} {percent(token.prob)}" for token in state.tokens)
         lines.append(f"{state.name:<16} {percent(state.visit_prob):>7}  {tokens}")
     lines += ["", f"By the transitions, {percent(graph.length_prob)} of the paths have {exactly}."]
-    lines += ["", "  log P (nats) of", "    path all paths  decoding [path]"]
-    for title, decodings, drawn in (
-        (f"Best decoding of {exactly}", [graph.best], 0),
-        ("Best decoding of any number of tokens", [graph.best_free], 0),
-        (f"Sampled decodings of {exactly}", graph.samples, graph.drawn),
-        ("Sampled decodings of any number of tokens", graph.samples_free, graph.drawn),
-    ):
-        lines += [title] if decodings else []
-        lines += [describe_decoding(graph, decoding, drawn) for decoding in decodings]
-    return "\n".join(lines)
-
-
-def describe_decoding(graph, decoding, drawn: int) -> str:
-    if decoding is None:
-        return "    there is none: no path has so many states"
-    path = " → ".join(graph.states[u].name for u in decoding.states[1:-1])
-    times = f"  ({decoding.count} of {drawn})" if drawn else ""
-    return f"{decoding.log_prob:z8.2f} {decoding.total_log_prob:z9.2f}  {decoding.text}{times}  [{path}]"
+    lines += ["", f"Best decoding of {exactly}, log P (nats) of its path and of all paths:"]
+    if (best := graph.best) is None:
+        return "\n".join([*lines, "there is none: no path has so many states"])
+    path = " → ".join(graph.states[u].name for u in best.states[1:-1])
+    return "\n".join([*lines, f"{best.log_prob:.2f} {best.total_log_prob:.2f}  {best.text}  [{path}]"])
 
 
 @script
@@ -63,13 +50,10 @@ def main(argv: list[str] | None = None) -> None:
     add("model", type=Path, help="a checkpoint of an ExLM, or a folder for transformers")
     add("text", help="a sentence with <mask>s; each stands for one symbol of the dictionary")
     add("--top", type=whole(1), default=5, metavar="N", help="tokens of a state (default: %(default)s)")
-    sampled = "sampled decodings to show, of each kind (default: %(default)s)"
-    add("--samples", type=whole(0, 10_000), default=5, metavar="N", help=sampled)
-    add("--seed", type=whole(0), default=1, help="random seed of the samples (default: %(default)s)")
     output = "folder to write into (default: %(default)s)"
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
     add("--overwrite", action="store_true", help="replace what an existing DIR has")
-    edge = "draw edges that at least this share of the paths take; index.html has a slider (default: 0.02)"
+    edge = "draw edges that at least this share of the paths take (default: 0.02)"
     add("--min-edge", type=proportion, default=0.02, metavar="P", help=edge)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
@@ -85,7 +69,7 @@ def main(argv: list[str] | None = None) -> None:
     from fs_plugins.inference.plots import transition_heatmap
 
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
-    graph = model.graph(args.text, top=args.top, samples=args.samples, seed=args.seed)
+    graph = model.graph(args.text, top=args.top)
     print(visible(describe(graph)))
     html = page(graph, args.min_edge)
     args.output.mkdir(parents=True, exist_ok=True)

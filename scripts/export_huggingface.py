@@ -1,22 +1,21 @@
 """A checkpoint as a folder that transformers loads, with neither fairseq nor this package.
 
-    python scripts/export_huggingface.py checkpoints/exlm/checkpoint_best.pt exported/exlm
+    python scripts/export_huggingface.py checkpoints/mlm/checkpoint_best.pt exported/mlm
 
-Then AutoTokenizer, AutoModel, AutoModelForMaskedLM, ..., pipeline and SentenceTransformer load exported/exlm
-with trust_remote_code=True. docs/huggingface.md has examples.
+A pre-norm MLM is exported as transformers' own ESM; an ExLM with its code, for trust_remote_code=True.
+docs/huggingface.md has examples.
 """
 
 from pathlib import Path
 
 from lib.command_line import argument_parser, script
-from lib.data.text_files import lines_of
 
 
 @script
 def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     add = parser.add_argument
-    add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE, SQuAD or molecules")
+    add("checkpoint", type=Path, help="pre-trained, or fine-tuned on GLUE or molecules")
     add("folder", type=Path, help="the folder to make")
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
@@ -24,16 +23,11 @@ def main(argv: list[str] | None = None) -> None:
         "none for symbols between blanks (default: what lies beside the dictionary)"
     )
     add("--bpe", nargs="+", metavar="FILE", help=written)
-    pooled = "of SentenceTransformer: the row of <s>, or the mean over all tokens (default: %(default)s)"
-    add("--pooling", choices=("mean", "first"), default="mean", help=pooled)
-    add("--name", help="of the model, for its card (default: the folder's)")
     add("--license", dest="licence", help="of the model, for its card, such as mit (default: left open)")
     add("--notes", type=Path, metavar="FILE", help="Markdown for the end of the card, such as results")
     add("--half", action="store_true", help="store the weights as float16, in half the space")
-    more = "write model.onnx too (needs onnx and onnxscript); of a pre-trained ExLM its encoder"
-    add("--onnx", action="store_true", help=more)
     args = parser.parse_args(argv)
-    args.notes = "".join(f"{line}\n" for _, line in lines_of(args.notes)) if args.notes else ""
+    args.notes = args.notes.read_text(encoding="utf-8") if args.notes else ""
 
     from fs_plugins.huggingface.export import export
 

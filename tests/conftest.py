@@ -130,11 +130,11 @@ def checkpoints(save_checkpoint) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def folders(checkpoints, tmp_path_factory) -> dict[str, Path]:
-    """The export of each of these."""
+    """The export of each of these that is exported."""
     from fs_plugins.huggingface.export import export
 
     place = tmp_path_factory.mktemp("exports")
-    return {name: export(path, place / name) for name, path in checkpoints.items()}
+    return {name: export(checkpoints[name], place / name) for name in builders.EXPORTED}
 
 
 @pytest.fixture

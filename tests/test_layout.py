@@ -26,14 +26,15 @@ ALLOWED = {
     "models": {"exlm", "speed"},
     "fairseq_patches": {"exlm", "models", "data"},
     "checkpoint_settings.py": {"criterions", "finetuning", "models"},
+    "checkpoint_folder.py": {"exlm"},
     "data": set(),
     "tasks": {"data"},
     "finetuning": {"data"},
     "criterions": {"custom_ops", "exlm"},
-    "checkpoint.py": {*MODEL, "checkpoint_settings", "criterions"},
-    "huggingface": {*MODEL, "checkpoint", "checkpoint_settings", "criterions"},
-    "inference": {*MODEL, "checkpoint", "criterions", "huggingface"},
-    "measures": {*MODEL, "checkpoint", "checkpoint_settings", "criterions", "huggingface", "inference"},
+    "checkpoint.py": {*MODEL, "checkpoint_folder", "checkpoint_settings", "criterions"},
+    "huggingface": {*MODEL, "checkpoint", "checkpoint_folder"},
+    "inference": {*MODEL, "checkpoint", "criterions"},
+    "measures": {*MODEL, "checkpoint", "criterions", "inference"},
 }
 
 

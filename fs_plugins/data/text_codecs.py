@@ -159,7 +159,7 @@ def read_bpe(*paths: str | os.PathLike) -> ByteBpe:
 
 def _files_in(folder: Path) -> list[Path]:
     """Returns the files of the BPE in a folder; [] if it has none."""
-    for names in ((TOKENIZER,), GPT2_FILES):
+    for names in (GPT2_FILES, (TOKENIZER,)):  # an export has both
         if all((folder / name).is_file() for name in names):
             return [folder / name for name in names]
     return []

@@ -1,16 +1,14 @@
 """A vocabulary: the symbols that a model's ids stand for, in order. Two are the same if all symbols are."""
 
 import hashlib
-import json
 import os
 from codecs import BOM_UTF8
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from fairseq.data import Dictionary
-from tokenizers import Tokenizer
 
 from fs_plugins import files
 from fs_plugins.files import naming_errors
@@ -27,9 +25,6 @@ class Vocabulary:
 
     symbols: tuple[str, ...]  # includes fairseq's special ones and ``<mask>``, as a model has them
     source: str  # the file that they were read from, for messages
-    # identity of the dict.txt that an exported model was trained with, whose symbols may be written otherwise
-    # in its tokenizer (GPT-2's are numbers)
-    recorded: str | None = None
 
     @classmethod
     def of(cls, symbols: Iterable[str], source: str | os.PathLike) -> "Vocabulary":
@@ -42,11 +37,7 @@ class Vocabulary:
     def read(cls, path: Path) -> "Vocabulary":
         """Returns the vocabulary of a folder or a dict.txt; raises what :func:`read_dictionary` does."""
         file = dictionary_file(path)
-        vocabulary = cls.of(read_dictionary(file).symbols, file)
-        if file.name != TOKENIZER:
-            return vocabulary
-        config = json.loads(file.with_name("config.json").read_text(encoding="utf-8"))
-        return replace(vocabulary, recorded=(config.get("fairseq") or {}).get("symbols"))
+        return cls.of(read_dictionary(file).symbols, file)
 
     def dictionary(self) -> Dictionary:
         """Returns fairseq's Dictionary of these symbols, with ``<mask>``."""
@@ -72,8 +63,7 @@ class Vocabulary:
 
     def check(self, other: "Vocabulary", way_out: str) -> None:
         """Raises ValueError if the two differ: names both, the first entry that differs, and the way out."""
-        same_size = len(self.symbols) == len(other.symbols)  # differs after a resizing
-        if self.symbols == other.symbols or same_size and other.recorded == self.identity:
+        if self.symbols == other.symbols:
             return
         pairs = enumerate(zip_longest(self.symbols, other.symbols))
         entry, pair = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
@@ -87,13 +77,10 @@ class Vocabulary:
 
 def dictionary_file(path: Path) -> Path:
     """Returns the file of a vocabulary: ``path`` itself; of a folder, or of a checkpoint, the dict.txt in it
-    or beside it (of GLUE in its input0); of an ExLM for transformers its tokenizer.json."""
+    or beside it (of GLUE in its input0)."""
     if not path.is_dir():
         return dictionary_file(path.parent) if path.suffix == ".pt" else path
     listed = [file for file in (path / DICT_FILE, path / INPUT / DICT_FILE) if file.is_file()]
-    config = path / "config.json"
-    if config.is_file() and (not listed or '"exlm"' in config.read_text("utf-8", "replace")):
-        return path / TOKENIZER
     return listed[0] if listed else path / DICT_FILE
 
 
@@ -101,8 +88,6 @@ def read_dictionary(path: Path) -> Dictionary:
     """Returns fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it is none, or
     does not give each symbol one id."""
     path = dictionary_file(path)
-    if path.name == TOKENIZER and path.with_name("config.json").is_file():
-        return _of_tokenizer(path)
     with naming_errors(path):
         dictionary = Dictionary.load(str(path))
     if len(dictionary) == len(SPECIAL):  # all tokens would be unknown
@@ -115,23 +100,4 @@ def read_dictionary(path: Path) -> Dictionary:
 
 def copy_dictionary(path: Path, target: Path) -> None:
     """Writes what :func:`dictionary_file` finds as a dict.txt."""
-    if dictionary_file(path).name == TOKENIZER:
-        Vocabulary.read(path).write(target)
-    else:
-        files.copy(dictionary_file(path), target)
-
-
-def _of_tokenizer(path: Path) -> Dictionary:
-    """Returns the symbols of a tokenizer.json that the model of the config.json beside it has; ids that the
-    tokenizer lacks, where embeddings were padded, get made-up ones. As in a dict.txt, a last ``<mask>`` is
-    left out."""
-    with naming_errors(path):
-        size = json.loads(path.with_name("config.json").read_text(encoding="utf-8"))["vocab_size"]
-        name_of = Tokenizer.from_file(str(path)).id_to_token
-    symbols = [name_of(i) or f"madeupword{i:04d}" for i in range(size)]
-    if tuple(symbols[: len(SPECIAL)]) != SPECIAL or MASK not in symbols or len(set(symbols)) < size:
-        raise ValueError(f"{path} is not the tokenizer of an exported model: {HINT}")
-    dictionary = Dictionary()
-    for symbol in symbols[len(SPECIAL) : size - (symbols[-1] == MASK)]:
-        dictionary.add_symbol(symbol)
-    return dictionary
+    files.copy(dictionary_file(path), target)

@@ -12,6 +12,10 @@ from fs_plugins.exlm.expansion import StateLayout
 from fs_plugins.exlm.transitions import transition_log_probs
 
 
+def within_two_tokens(k: int) -> int:
+    return 2 * k - 1
+
+
 @dataclass(frozen=True)
 class GraphKind:
     """Graphs of states whose transitions are those of the paper, but along some edges only.
@@ -24,7 +28,7 @@ class GraphKind:
     # (v, u, k) -> whether there is an edge from node v to node u > v
     edge: Callable[[Tensor, Tensor, int], Tensor]
     # k -> least ``max_transition_length`` that leaves each sentence a path; None if none may be given
-    least_length: Callable[[int], int] | None = lambda k: 2 * k - 1
+    least_length: Callable[[int], int] | None = within_two_tokens
 
     def edges(self, node_lengths: Tensor, L: int, k: int, max_length: int = -1) -> Tensor:
         """Returns [B, L, L] bool, whether there is an edge from node v to node u.

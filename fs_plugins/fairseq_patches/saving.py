@@ -96,10 +96,7 @@ def load_checkpoint(original, cfg, trainer, *args, **kwargs):
         ("--continue-once", once, once is not None and first),
     ):
         if needed and not PathManager.isfile(path):
-            raise FileNotFoundError(
-                f"{option} {path} is not a file: give a checkpoint_*.pt; scripts/import_huggingface.py makes "
-                "one of a folder for transformers"
-            )
+            raise FileNotFoundError(f"{option} {path} is not a file: give a checkpoint_*.pt")
     runs.append(trainer.cfg.model)
     try:
         return original(cfg, trainer, *args, **kwargs)

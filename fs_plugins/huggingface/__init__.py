@@ -1,5 +1,1 @@
-"""Checkpoints as folders for transformers, and back.
-
-``modeling_exlm.py`` and the files named beside it in ``code_files.CODE`` are copied into each folder; they
-can be imported without fairseq.
-"""
+"""Exports of checkpoints: an MLM as transformers' ESM, an ExLM by the code here, which imports no fairseq."""

@@ -1,21 +1,33 @@
-"""A checkpoint as a folder for transformers: weights, settings, tokenizer, code, and a card."""
+"""A checkpoint as a folder for transformers: weights, settings, tokenizer, dictionary, and a card."""
 
 import json
-import logging
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import safetensors.torch
-import torch
+from omegaconf import OmegaConf
 
 from fs_plugins import files
-from fs_plugins.data.text_codecs import Smiles
-from fs_plugins.huggingface import exported_config, model_card, tokenizer_files, weights
-from fs_plugins.huggingface.code_files import write_code
-from fs_plugins.huggingface.restore import open_checkpoint
+from fs_plugins.checkpoint import Checkpoint, load
+from fs_plugins.checkpoint_folder import CONFIG, FREQUENCIES, HEAD, WEIGHTS, to_transformers, to_units
+from fs_plugins.data.text_codecs import Blanks, ByteBpe, Codec, Smiles
+from fs_plugins.data.vocabulary import DICT_FILE, TOKENIZER, Vocabulary
+from fs_plugins.huggingface import card, tokenizer_files
+from fs_plugins.huggingface.code_files import AUTO_MAP, write_code
 
-logger = logging.getLogger(__name__)
+ESM = {
+    "model_type": "esm",
+    "position_embedding_type": "rotary",
+    "token_dropout": False,
+    "emb_layer_norm_before": False,
+}
+# settings that ESM has, and those of which it has one value only
+SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads")
+SIZES += ("max_position_embeddings", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps")
+SIZES += ("tie_word_embeddings", *(f"{token}_token_id" for token in ("bos", "pad", "eos", "unk", "mask")))
+FIXED = {"norm_first": True, "hidden_act": "gelu", "classifier_activation": "tanh"}
 
 
 def export(
@@ -24,77 +36,109 @@ def export(
     *,
     data: str | os.PathLike | None = None,
     bpe: str | Sequence[str] | None = None,
-    pooling: str = "mean",
-    name: str | None = None,
     licence: str | None = None,
     half: bool = False,
-    onnx: bool = False,
     notes: str = "",
 ) -> Path:
-    """Writes a folder that transformers loads with ``trust_remote_code=True``, atomically.
+    """Writes a folder that transformers loads, atomically: an MLM as EsmForMaskedLM, an ExLM with its code,
+    for ``trust_remote_code=True``; fine-tuned on GLUE or molecules, as ...ForSequenceClassification.
 
     Args:
-        checkpoint: a model, as of :func:`open_checkpoint`: pre-trained, or fine-tuned on GLUE, SQuAD or
-            molecules.
+        checkpoint: a model, as of :func:`fs_plugins.checkpoint.load`.
         folder: to be made, and returned; one that is there has to be empty.
         data: folder of the pre-training's ``dict.txt``; by default the one that the checkpoint names.
         bpe: how the corpus was written, as of :func:`fs_plugins.data.text_codecs.make_codec`; by default what
             lies beside the dictionary.
-        pooling: of SentenceTransformer: "first" or "mean".
-        name, licence: of the model, for its card; the name is by default the folder's.
-        half: whether to store the weights as float16, in half the space, but for the last layer of a head;
-            transformers computes with them in float32, unless it is told otherwise.
-        onnx: whether to write model.onnx too, as of :func:`fs_plugins.huggingface.onnx.write_onnx`.
+        licence: of the model, for its card.
+        half: whether to store the weights as float16, in half the space, but for a head; transformers
+            computes with them in float32, unless it is told otherwise.
         notes: Markdown that the card ends with.
 
     Raises:
         FileExistsError: if the folder is not empty.
-        ValueError: for another kind of model, or weights that float16 cannot hold.
+        ValueError: for a model that transformers has no class for, or weights that float16 cannot hold.
     """
-    if onnx:  # fails before the work if its optional packages are missing
-        from fs_plugins.huggingface.onnx import write_onnx
     folder = Path(folder).absolute()
-    loaded = open_checkpoint(checkpoint, data, "cpu")
-    codec = loaded.codec(bpe)
-    tensors = dict(loaded.model.named_parameters())
-    tensors = weights.to_transformers(tensors, loaded.head, loaded.has_transitions)
-    config, info = exported_config.model_config(loaded), loaded.properties
-    if info is not None and info.regression:
-        weights.to_units(tensors, info)
-        eps, rows = torch.finfo(torch.float32).eps, zip(info.names, info.mean, info.std, strict=True)
-        if rough := [name for name, mean, std in rows if abs(mean) * eps > std / 100]:
-            logger.warning(
-                "%s: transformers computes in float32, which rounds values of %s by more than 1%% of their "
-                "standard deviation: subtract a constant from the labels, and train again",
-                *(folder.name, ", ".join(rough)),
-            )
+    loaded = load(checkpoint, data, "cpu")
+    codec, head = loaded.codec(bpe), loaded.head
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
-    config["tokenizer_size"] = 1 + max(tokenizer.get_vocab().values())
-    texts = {
-        "config.json": config,
-        "tokenizer.json": json.loads(tokenizer.to_str()),
-        "tokenizer_config.json": tokenizer_files.tokenizer_config(
-            exported_config.longest_text(config),
-            canonical=isinstance(codec, Smiles) and config["fairseq"]["smiles"] == "canonical",
-            allow_valence=info is not None and info.allow_valence,
-        ),
-        **exported_config.sentence_transformers_files(config, pooling),
-    }
+    config = model_config(loaded, codec, len(tokenizer.get_vocab()))
+    tensors = to_transformers(dict(loaded.model.named_parameters()), config, head)
+    if scale := config["fairseq"]["scale"]:
+        to_units(tensors, scale["mean"], scale["std"])
     if half:
-        kept = "classifier.out_proj."  # weights of a regression are in the units of its labels
-        tensors = {name: t if name.startswith(kept) else t.half() for name, t in tensors.items()}
+        exact = (f"{HEAD}out_proj.", FREQUENCIES)
+        tensors = {name: t if name.startswith(exact) else t.half() for name, t in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
-    about = {"name": name or folder.name, "licence": licence, "notes": notes}
-    card = model_card.write(loaded, config, codec, tensors, **about)
+    about = {"name": folder.name, "licence": licence, "notes": notes}
     with files.new_folder(folder) as fresh:
-        for name, content in texts.items():
-            (fresh / name).parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(fresh / name, content, indent=2)
-        files.write_text(fresh / "README.md", card)
-        write_code(fresh)
-        with files.atomic(fresh / "model.safetensors", "wb") as file:
+        files.write_json(fresh / CONFIG, config, indent=2)
+        files.write_json(fresh / TOKENIZER, json.loads(tokenizer.to_str()), indent=2)
+        longest = tokenizer_files.tokenizer_config(longest_text(loaded))
+        files.write_json(fresh / "tokenizer_config.json", longest, indent=2)
+        Vocabulary.of(loaded.dictionary.symbols, fresh).write(fresh / DICT_FILE)
+        if isinstance(codec, ByteBpe) and len(codec.files) > 1:
+            for path in codec.files:
+                files.copy(path, fresh / path.name)
+        files.write_text(fresh / "README.md", card.write(loaded, config, codec, **about))
+        if config["model_type"] == "exlm":
+            write_code(fresh)
+        with files.atomic(fresh / WEIGHTS, "wb") as file:
             file.write(safetensors.torch.save(tensors, metadata={"format": "pt"}))
-        if onnx:
-            write_onnx(fresh)
     return folder
+
+
+def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
+    """Returns the content of config.json, for a tokenizer of so many ``tokens``: settings of the class in
+    transformers, and as "fairseq" what the checkpoint was made with. Raises ValueError for a model that
+    transformers has no class for."""
+    settings, head, info = asdict(checkpoint.model.encoder.settings), checkpoint.head, checkpoint.properties
+    if not checkpoint.is_pretrained and head is None:
+        raise ValueError(f"{checkpoint.path}: --task {checkpoint.task} has no head that is exported")
+    if checkpoint.k is not None:
+        if checkpoint.alignment != "dag":
+            raise ValueError(f"{checkpoint.path} is without transitions (CTC), which is not exported")
+        config = {"model_type": "exlm", "auto_map": AUTO_MAP, **settings}
+    else:
+        other = [f"{name} {settings[name]}" for name, value in FIXED.items() if settings[name] != value]
+        other += [f"repeat_times {checkpoint.copies}"] * (checkpoint.copies > 1)
+        if other:
+            raise ValueError(
+                f"{checkpoint.path} has {other[0]}: an MLM is exported as ESM, which is pre-norm "
+                "(--encoder-normalize-before, as mlm_smiles and mlm_tiny are), with GELU and no copies"
+            )
+        config = {**ESM, **{name: settings[name] for name in SIZES}}
+    kind = "ExLM" if checkpoint.k else "Esm"
+    config |= {
+        "architectures": [f"{kind}For{'SequenceClassification' if head else 'MaskedLM'}"],
+        "dtype": "float32",
+        "vocab_size": tokens,
+    }
+    task, criterion = (OmegaConf.to_container(checkpoint.cfg[name]) for name in ("task", "criterion"))
+    config["fairseq"] = {
+        "cfg": {"model": vars(checkpoint.cfg.model), "task": task | {"data": ""}, "criterion": criterion},
+        "optimizer_history": [{"num_updates": checkpoint.updates}],
+        "entries": len(checkpoint.dictionary),
+        "rope_dimensions": settings["rope_dimensions"],
+        "head": head,
+        "scale": {"mean": info.mean, "std": info.std} if info and info.regression else None,
+        "task_state": {checkpoint.task: info.to_dict()} if info else {},
+        "smiles": checkpoint.smiles_form,
+        "bpe": {Smiles: "smiles", Blanks: "none"}.get(type(codec)),  # else files beside it
+        "labels": None,
+    }
+    if head:
+        outputs = checkpoint.outputs
+        config["problem_type"] = outputs.problem
+        config["id2label"] = {str(i): name for i, name in enumerate(outputs.names)}
+        config["label2id"] = {name: i for i, name in enumerate(outputs.names)}
+        config["fairseq"]["labels"] = outputs.names
+    return config
+
+
+def longest_text(checkpoint: Checkpoint) -> int:
+    """Returns the most tokens of a text without masks, ``<s>`` and ``</s>`` counted: as many as a fine-tuning
+    read, or what leaves room for the states of the ends of a pair."""
+    most = checkpoint.model.max_positions() - 4 * ((checkpoint.k or 1) - 1)
+    return min(most, checkpoint.longest or most)

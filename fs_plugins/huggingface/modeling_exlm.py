@@ -13,38 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.modeling_outputs import (
-    BaseModelOutput,
-    QuestionAnsweringModelOutput,
-    SequenceClassifierOutput,
-    TokenClassifierOutput,
-)
-from transformers.utils import can_return_tuple, logging
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
+from transformers.utils import can_return_tuple
 
-from fs_plugins.exlm.alignment import ctc_word_log_probs, dag_loss_reference, gathered_scores, word_log_probs
-from fs_plugins.exlm.encoder import ACTIVATIONS, Attention, EncoderLayer, gather_tokens
-from fs_plugins.exlm.expansion import Sizes
-from fs_plugins.exlm.extended import ExtendedExLM, make_model
-from fs_plugins.exlm.model import LMHead
+from fs_plugins.exlm.alignment import dag_loss_reference, gathered_scores, word_log_probs
+from fs_plugins.exlm.encoder import ACTIVATIONS, gather_tokens
+from fs_plugins.exlm.model import ExLM, LMHead
 from fs_plugins.exlm.rotary import RotaryEmbedding
 from fs_plugins.exlm.transitions import LOG_ZERO
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
-from fs_plugins.huggingface.modeling_checks import (
-    IGNORED,
-    ExLMMaskedLMOutput,
-    at_targets,
-    check_length,
-    checked,
-    cross_entropy,
-    exporting,
-    known,
-    label_loss,
-    wide,
-)
 
-logger = logging.get_logger(__name__)
-EXPORT_ROOM = 4  # tokens with states of each text in torch.export and ONNX: <s> A </s> </s> B </s>
+IGNORED = -100  # the label of what is not to be predicted
 
 
 def dag_loss(*arguments):
@@ -56,21 +35,22 @@ def dag_loss(*arguments):
     return dag_loss(*arguments)
 
 
-class ExLMAttention(Attention):
-    """Attention that gives its weights where ``attn_implementation="eager"`` asks for it."""
-
-    def attend(self, q, k, v, bias):
-        if self.config._attn_implementation != "eager":
-            return super().attend(q, k, v, bias)
-        scores = (q @ k.mT) * q.shape[-1] ** -0.5
-        return self.dropout((scores if bias is None else scores + bias).softmax(-1)) @ v
-
-
 @dataclass
-class Encoded(BaseModelOutput):
-    """Of all tokens and states."""
+class ExLMMaskedLMOutput(MaskedLMOutput):
+    """Outputs of a masked language model.
 
-    before_norm: Tensor | None = None  # [B, N, d] before the last layer norm
+    Attributes:
+        loss: with labels, in nats for each target (``<s>`` and ``</s>`` are targets too): of each sentence
+            divided by its number of targets, and their mean.
+        logits: [B, T, V]; None in training with labels. At a masked token log P(its word), the exact marginal
+            over all paths that have one word for each mask; elsewhere scores of the LM head, which were not
+            trained.
+        links: [B, L, L] log-probabilities of the transitions, -1e30 where there is none.
+        node_logits: [B, L, V] scores of the vocabulary at each node.
+    """
+
+    links: Tensor | None = None
+    node_logits: Tensor | None = None
 
 
 class ExLMPreTrainedModel(PreTrainedModel):
@@ -81,17 +61,11 @@ class ExLMPreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     _no_split_modules = ["EncoderLayer"]
     # Heads of other tasks.
-    _keys_to_ignore_on_load_unexpected = [r"^(classifier|qa_outputs)\.|^encoder\.(?!sentence_encoder\.)"]
-    _can_record_outputs = {
-        "hidden_states": EncoderLayer,
-        "attentions": OutputRecorder(nn.Dropout, layer_name="self_attn.dropout"),
-    }
+    _keys_to_ignore_on_load_unexpected = [r"^classifier\.|^encoder\.(?!sentence_encoder\.)"]
 
     def __init__(self, config):
         super().__init__(config)
-        self.encoder = make_model(config, self.has_lm_head)
-        for layer in self.encoder.sentence_encoder.layers:
-            layer.self_attn.__class__, layer.self_attn.config = ExLMAttention, config
+        self.encoder = ExLM(config, self.has_lm_head)
         self.add_head(config)
         self.post_init()
 
@@ -101,180 +75,87 @@ class ExLMPreTrainedModel(PreTrainedModel):
     def get_input_embeddings(self):
         return self.encoder.sentence_encoder.embed_tokens
 
-    def set_input_embeddings(self, value):
-        self.encoder.sentence_encoder.embed_tokens = value
-
     def _init_weights(self, module):
         super()._init_weights(module)
         if isinstance(module, RotaryEmbedding):
             init.copy_(module.inv_freq, module.frequencies())
         elif isinstance(module, LMHead):
             init.zeros_(module.bias)
-            if not self.config.tie_word_embeddings:
-                init.normal_(module.weight, std=self.config.initializer_range)
-        elif isinstance(module, ExtendedExLM) and module.state_embedding is not None:
-            module.reset_states()
 
-    def encode(self, input_ids=None, attention_mask=None, labels=None, **others):
-        """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding.
-
-        With labels [B, T], the tokens that have one are expanded; else the ``<mask>`` tokens.
-        ``hidden_states`` (with ``output_hidden_states``) are [B, T, d] too; ``attentions`` (with
-        ``output_attentions`` and ``attn_implementation="eager"``) are between all tokens and states, [B,
-        heads, N, N], but in the first ``expand_from_layer`` layers between tokens. Other arguments of
-        transformers, such as token_type_ids, change nothing.
+    def encode(self, input_ids, attention_mask=None, labels=None):
+        """Encodes input_ids [B, T], padded on the right; attention_mask [B, T] is 0 on padding. With labels
+        [B, T], the tokens that have one are expanded; else the ``<mask>`` tokens.
 
         Returns:
-            The output of the encoder; the last layer's states [B, N, d] before the last layer norm and after;
-            and where they stand (a StateLayout; None without states).
+            The features of tokens and states [B, N, d] before the last layer norm; those of each token, of
+            its first state if it has several, [B, T, d] after it; and where the states stand, a StateLayout.
+
+        Raises:
+            ValueError: for a sequence that is not padded on the right, lacks ``<s>``, or is longer than
+                ``max_position_embeddings`` after its expansion.
         """
-        config, layout = self.config, None
-        for name in ("inputs_embeds", "position_ids", "head_mask"):
-            if others.get(name) is not None:
-                raise ValueError(f"ExLM does not support {name}: give input_ids and attention_mask")
-        asked = ((name, others.get(name)) for name in ("output_hidden_states", "output_attentions"))
-        options = {name: value for name, value in asked if value is not None}
-        if options.get("output_attentions") and config._attn_implementation != "eager":
-            raise ValueError('output_attentions needs attn_implementation="eager"')
-        tokens = known(checked(input_ids, attention_mask, labels, config), config)
-        T = tokens.shape[1]
-        if config.num_states is not None:
-            k, targets = config.num_states, None
-            if labels is not None:
-                targets = known(labels, config).masked_fill(labels == IGNORED, config.pad_token_id)
-            fixed = Sizes(T + 1 + EXPORT_ROOM * (k - 1), T + 1, EXPORT_ROOM)
-            layout = self.encoder.expand(tokens, targets, (lambda *_: fixed) if exporting() else Sizes.of)
-        elif config.repeat_times > 1:
-            tokens = tokens.repeat_interleave(config.repeat_times, dim=1)
-        check_length(tokens if layout is None else layout.tokens, T, config)
-        encoded = self._encode(tokens if layout is None else layout, **options)
-        x, hiddens = encoded.last_hidden_state, encoded.hidden_states
-        if hiddens is not None:
-            first = getattr(self.encoder, "first", 0)  # layers that see each token once
-            once = min(first + 1, len(hiddens) - 1) if first else 0
-            hiddens = tuple(h[:, :T] if i < once else self.rows(h, layout) for i, h in enumerate(hiddens))
-        output = BaseModelOutput(self.rows(x, layout), hiddens, encoded.attentions)
-        return output, encoded.before_norm, x, layout
-
-    @capture_outputs
-    def _encode(self, batch, **options):
-        x = self.encoder.encode(batch)
-        normed = self.encoder.norm(x)
-        if self.config.num_states and exporting():  # a traced graph cannot raise an error
-            lost = (batch.target_lengths > EXPORT_ROOM)[:, None, None]
-            normed = normed.masked_fill(lost, float("nan"))
-        return Encoded(normed, before_norm=x)
-
-    def rows(self, x, layout):
-        """Returns [B, T, d] of the tokens given, from x [B, N, d] of tokens and states."""
-        return x[:, :: self.config.repeat_times] if layout is None else gather_tokens(x, layout.first_states)
+        pad, targets = self.config.pad_token_id, None
+        if attention_mask is not None:  # a <pad> that is seen was drawn at random, by a collator
+            unknown = input_ids.eq(pad) & attention_mask.bool()
+            input_ids = input_ids.masked_fill(unknown, self.config.unk_token_id)
+            input_ids = input_ids.masked_fill(attention_mask == 0, pad)
+        if (input_ids[:, :-1].eq(pad) & input_ids[:, 1:].ne(pad)).any():
+            raise ValueError('there is padding before a token: set tokenizer.padding_side = "right"')
+        if labels is not None:
+            targets = labels.masked_fill(labels == IGNORED, pad)
+        layout = self.encoder.expand(input_ids, targets)
+        if layout.tokens.shape[1] > (most := self.config.max_position_embeddings):
+            raise ValueError(
+                f"{input_ids.shape[1]} tokens take {layout.tokens.shape[1]} positions, as some have several, "
+                f"and the model has {most}: tokenize with truncation=True, or mask less"
+            )
+        x = self.encoder.encode(layout)
+        return x, gather_tokens(self.encoder.norm(x), layout.first_states), layout
 
 
 class ExLMModel(ExLMPreTrainedModel):
     """The encoder: ``last_hidden_state`` [B, T, d], one row for each of ``input_ids``."""
 
     @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, **kwargs):
-        """Returns the output of :meth:`encode`, which has the arguments."""
-        return self.encode(input_ids, attention_mask, **kwargs)[0]
+    def forward(self, input_ids, attention_mask=None, **ignored):
+        """See :meth:`encode` for the arguments; others of transformers change nothing."""
+        return BaseModelOutput(self.encode(input_ids, attention_mask)[1])
 
 
 class ExLMForMaskedLM(ExLMPreTrainedModel):
-    """Masked language modelling.
-
-    The loss is in nats for each target. With states, each sentence's loss is divided by its number of targets
-    (``<s>`` and ``</s>`` are targets too), and their mean is taken; without, it is the mean over all targets.
-    """
+    """Masked language modelling; see :class:`ExLMMaskedLMOutput`."""
 
     has_lm_head = True
     _tied_weights_keys = {"encoder.lm_head.weight": "encoder.sentence_encoder.embed_tokens.weight"}
 
-    def get_output_embeddings(self):
-        """Returns the output matrix and bias, which are the LM head's, as a layer."""
-        head, layer = self.encoder.lm_head, nn.Linear(1, 1, device="meta")
-        layer.weight, layer.bias = head.weight, head.bias
-        layer.out_features, layer.in_features = head.weight.shape
-        return layer
-
-    def set_output_embeddings(self, value):
-        self.encoder.lm_head.weight, self.encoder.lm_head.bias = value.weight, value.bias
-
-    def resize_token_embeddings(self, *args, **kwargs):
-        embedding = super().resize_token_embeddings(*args, **kwargs)
-        bias = getattr(self.encoder, "state_bias", None)
-        if bias is not None:  # 0 for new tokens, as their other bias
-            more = len(embedding.weight) - bias.shape[1]
-            self.encoder.state_bias = nn.Parameter(F.pad(bias.detach(), (0, more)))
-        return embedding
-
     @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+    def forward(self, input_ids, attention_mask=None, labels=None, **ignored):
         """labels [B, T]: the original token where one is to be predicted (whether it was replaced by
         ``<mask>``, by another one, or kept), else -100. In training, with labels, there are no logits."""
-        if self.training and labels is None and (self.config.num_states or self.config.repeat_times > 1):
-            logger.warning_once(
-                "training without labels, which Trainer takes away for label_smoothing_factor and "
-                "compute_loss_func: only the loss that this model returns for labels is that of its method"
-            )
-        encoded, last, x, layout = self.encode(input_ids, attention_mask, labels, **kwargs)
-        if layout is None:
-            found = self.predict_copies(x, labels)
-        else:
-            found = self.predict_states(last, x, layout, labels)
-        return ExLMMaskedLMOutput(**found, hidden_states=encoded.hidden_states, attentions=encoded.attentions)
-
-    def predict_copies(self, x, labels):
-        """Returns loss and logits without states, of x [B, repeat_times T, d]. A token's prediction is the
-        mean of its copies'."""
-        times, loss, head = self.config.repeat_times, None, self.encoder.lm_head
-        if labels is not None:
-            labels = known(labels, self.config).repeat_interleave(times, dim=1).to(x.device)
-            if self.training:  # the logits of labels are all that is needed
-                wanted = labels != IGNORED
-                return {"loss": cross_entropy(head(x[wanted]), labels[wanted])}
-        logits = head(x)
-        if labels is not None:
-            loss = cross_entropy(logits.flatten(0, 1), labels.flatten())
-        if times > 1:
-            copies = wide(logits).log_softmax(-1).unflatten(1, (-1, times))
-            logits = copies.logsumexp(2) - torch.tensor(float(times)).log()
-        return {"loss": loss, "logits": logits}
-
-    @torch.compiler.disable  # would be compiled anew for each number of targets
-    def predict_states(self, last, x, layout, labels):
-        """Returns all outputs with states, from those before the last layer norm and after, [B, N, d]."""
-        if exporting():
-            raise NotImplementedError(
-                "the masked LM of an ExLM cannot be exported (torch.export, ONNX), as the size of its graph "
-                "depends on input_ids: export the encoder, AutoModel, or a fine-tuned model"
-            )
-        config, is_ctc, loss = self.config, self.config.alignment == "ctc", None
-        graph = self.encoder.link(gather_tokens(last, layout.node_positions), layout, not is_ctc)
+        x, rows, layout = self.encode(input_ids, attention_mask, labels)
+        graph = self.encoder.link(gather_tokens(x, layout.node_positions), layout)
         node_logits = graph.logits()
-        log_probs = wide(node_logits).log_softmax(-1)  # [B, L, V]
-        graph = graph._replace(node_states=log_probs)  # for gathered_scores
-        links = None if is_ctc else graph.links.clamp(min=LOG_ZERO)
-        # Graphs of DataParallel's replicas differ in size, and could not be joined.
-        shown = {} if getattr(self, "_is_replica", False) else {"links": links, "node_logits": node_logits}
+        log_probs = node_logits.float().log_softmax(-1)  # [B, L, V]
+        links, loss, logits = graph.links.clamp(min=LOG_ZERO), None, None
         if labels is not None:
-            if is_ctc:
-                log_prob = graph.ctc_log_prob(config.unk_token_id, gathered_scores)
-            else:
-                log_prob = graph.log_prob(gathered_scores, dag_loss)
-            loss = (-log_prob / layout.target_lengths).mean()
-            if self.training:
-                return {"loss": loss, **shown}
-        # With labels only the loss is differentiable: the graph of the logits would take much memory.
-        with torch.set_grad_enabled(labels is None and torch.is_grad_enabled()):
-            logits = wide(self.encoder.lm_head(self.rows(x, layout)))
+            scored = graph._replace(node_states=log_probs)
+            loss = (-scored.log_prob(gathered_scores, dag_loss) / layout.target_lengths).mean()
+        if labels is None or not self.training:
             with torch.autocast(log_probs.device.type, enabled=False):
-                if is_ctc:
-                    by_target = log_probs.unflatten(1, (-1, config.num_states))  # [B, M, k, V]
-                    marginals = ctc_word_log_probs(by_target, config.unk_token_id)
-                else:
-                    marginals = word_log_probs(log_probs, links, layout.node_lengths, layout.target_lengths)
-            logits = at_targets(logits, marginals, layout, config.num_states)
-        return {"loss": loss, "logits": logits, **shown}
+                marginals = word_log_probs(log_probs, links, layout.node_lengths, layout.target_lengths)
+            logits = at_targets(self.encoder.lm_head(rows).float(), marginals, layout)
+        return ExLMMaskedLMOutput(loss, logits, links=links, node_logits=node_logits)
+
+
+def at_targets(logits, marginals, layout):
+    """Returns logits [B, T, V], replaced by marginals [B, M, V] at each target's token."""
+    k = layout.node_sources.shape[1] // marginals.shape[1]
+    order = torch.arange(marginals.shape[1], device=logits.device)
+    sentence, target = (order < layout.target_lengths[:, None]).nonzero(as_tuple=True)
+    token = layout.node_sources[:, ::k][sentence, target]
+    given = token < logits.shape[1]  # leaves out an appended </s>
+    sentence, target, token = sentence[given], target[given], token[given]
+    return logits.index_put((sentence, token), marginals[sentence, target])
 
 
 class ExLMClassificationHead(nn.Module):
@@ -291,55 +172,20 @@ class ExLMClassificationHead(nn.Module):
 
 
 class ExLMForSequenceClassification(ExLMPreTrainedModel):
-    """Classes or values of sequences, from the first state of ``<s>``; the loss is :func:`label_loss`."""
+    """Classes or values of sequences, from the first state of ``<s>``."""
 
     def add_head(self, config):
         self.classifier = ExLMClassificationHead(config)
 
     @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
-        """labels: [B] int64 classes, [B] values, or [B, labels] float."""
-        outputs = self.encode(input_ids, attention_mask, **kwargs)[0]
-        logits = self.classifier(outputs.last_hidden_state[:, 0])
-        loss = None if labels is None else label_loss(logits, labels.to(logits.device), self.config)
-        return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-
-
-class ExLMForTokenClassification(ExLMPreTrainedModel):
-    """A class for each token; labels [B, T] int64 are -100 where there is none."""
-
-    def add_head(self, config):
-        self.dropout = nn.Dropout(config.classifier_dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-
-    @can_return_tuple
-    def forward(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
-        outputs = self.encode(input_ids, attention_mask, **kwargs)[0]
-        logits, loss = self.classifier(self.dropout(outputs.last_hidden_state)), None
-        if labels is not None:
-            loss = cross_entropy(logits.flatten(0, 1), labels.flatten().to(logits.device))
-        return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
-
-
-class ExLMForQuestionAnswering(ExLMPreTrainedModel):
-    """Where the answer starts and ends; both at ``<s>`` where the context has none (SQuAD 2.0)."""
-
-    def add_head(self, config):
-        self.dropout = nn.Dropout(config.classifier_dropout)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    @can_return_tuple
-    def forward(
-        self, input_ids=None, attention_mask=None, start_positions=None, end_positions=None, **kwargs
-    ):
-        """start_positions, end_positions [B] int64: indices of tokens; those beyond the input are ignored."""
-        outputs = self.encode(input_ids, attention_mask, **kwargs)[0]
-        start, end = self.qa_outputs(self.dropout(outputs.last_hidden_state)).unbind(-1)  # [B, T] each
-        loss = None
-        if start_positions is not None and end_positions is not None:
-            targets = (p.view(-1).clamp(0).to(start.device) for p in (start_positions, end_positions))
-            loss = sum(
-                cross_entropy(logits, target.masked_fill(target >= logits.shape[1], IGNORED)) / 2
-                for logits, target in zip((start, end), targets, strict=True)
-            )
-        return QuestionAnsweringModelOutput(loss, start, end, outputs.hidden_states, outputs.attentions)
+    def forward(self, input_ids, attention_mask=None, labels=None, **ignored):
+        """labels: [B] int64 classes; or [B, labels] float, of values if ``config.problem_type`` is
+        "regression", else of classes that are right or not."""
+        logits, loss = self.classifier(self.encode(input_ids, attention_mask)[1][:, 0]), None
+        if labels is not None and not labels.is_floating_point():
+            loss = F.cross_entropy(logits, labels.view(-1))
+        elif labels is not None:
+            is_value = self.config.problem_type == "regression" or logits.shape[1] == 1
+            function = F.mse_loss if is_value else F.binary_cross_entropy_with_logits
+            loss = function(logits, labels.view_as(logits))
+        return SequenceClassifierOutput(loss, logits)

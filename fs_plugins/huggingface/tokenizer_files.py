@@ -5,15 +5,12 @@ reads them as ``<unk>``.
 """
 
 import json
-from pathlib import Path
 
 from fairseq.data import Dictionary
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from fs_plugins.data.smiles_tokens import PATTERN
 from fs_plugins.data.text_codecs import ByteBpe, Codec, Smiles
-from fs_plugins.data.vocabulary import TOKENIZER
-from fs_plugins.huggingface.code_files import SMILES_TOKENIZER
 
 SPECIAL = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 
@@ -41,20 +38,10 @@ def _added(token: str) -> AddedToken:
     return AddedToken(token, lstrip=token == SPECIAL["mask"], normalized=False, special=True)
 
 
-def tokenizer_config(max_length: int, canonical: bool = False, allow_valence: bool = False) -> dict:
-    """Returns the content of tokenizer_config.json.
-
-    Args:
-        max_length: in tokens, with ``<s>`` and ``</s>``.
-        canonical: whether SMILES are brought into RDKit's canonical form; ``allow_valence``: whether atoms
-            may have more bonds than RDKit permits.
-    """
-    kind = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    if canonical:
-        kind = {"tokenizer_class": SMILES_TOKENIZER.partition(".")[2], "allow_valence": allow_valence}
-        kind["auto_map"] = {"AutoTokenizer": [None, SMILES_TOKENIZER]}
+def tokenizer_config(max_length: int) -> dict:
+    """Returns the content of tokenizer_config.json; ``max_length`` in tokens, with ``<s>`` and ``</s>``."""
     return {
-        **kind,
+        "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": max_length,
         "model_input_names": ["input_ids", "attention_mask"],
         "padding_side": "right",
@@ -81,17 +68,3 @@ def _renumbered(dictionary: Dictionary, bpe: ByteBpe) -> Tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blank, bpe.inner.pre_tokenizer])
         tokenizer.decoder = decoders.Sequence([tokenizer.decoder, decoders.Strip(" ", 1, 0)])
     return tokenizer
-
-
-def written_as(folder: Path) -> str | None:
-    """Returns how text is written in the tokens of a folder's tokenizer.json, as of
-    :func:`fs_plugins.data.text_codecs.make_codec`: "smiles", "none", or the file, also of another's; None if
-    there is none."""
-    path = folder / TOKENIZER
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    splitter = content.get("pre_tokenizer") or {}
-    if content["model"].get("type") == "WordLevel" and splitter.get("pattern") == {"Regex": PATTERN}:
-        return "smiles"
-    return "none" if splitter == {"type": "WhitespaceSplit"} and not content.get("normalizer") else str(path)

@@ -1,8 +1,7 @@
 """Case studies (section 5.3, appendix P): what the states of a text's masks predict, and how they link."""
 
 import math
-from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import torch
 from fairseq.data import Dictionary
@@ -12,7 +11,7 @@ from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, is_special
 from fs_plugins.exlm.graph import StateGraph
-from fs_plugins.inference.decodings import GraphDecoder, Path
+from fs_plugins.inference.decodings import GraphDecoder
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,13 @@ class State:
 
 @dataclass(frozen=True)
 class Decoding:
-    """The text as a path through the graph fills it."""
+    """The text as a path through the graph fills it: token i fills mask i."""
 
     text: str  # text with its masks replaced
     pieces: list[tuple[str, int]]  # the text in parts, each with the number of the mask that it fills, or 0
     states: list[int]  # the path, by index
     log_prob: float  # log-probability (nats) of the path with its tokens, ``<s>`` and ``</s>``
     total_log_prob: float  # the same, summed over all paths that give these tokens
-    count: int = 1  # number of samples of its kind with this text; 1 for the best
 
 
 @dataclass(frozen=True)
@@ -59,13 +57,7 @@ class TextGraph:
     masks: int  # number of masks
     states: list[State]  # the L = k (masks + 2) states
     transitions: list[list[float]]  # [L][L] probabilities E(u, v)
-    best: Decoding | None  # the best decoding of as many tokens as masks: token i fills mask i
-    best_free: Decoding  # the best one of any number of tokens; a mask takes those that its own states emit
-    # samples, samples_free: sampled decodings, of as many tokens as masks and of any number, each text once
-    # with its likeliest path that was drawn, the most frequent first
-    samples: list[Decoding]
-    samples_free: list[Decoding]
-    drawn: int  # samples of each kind
+    best: Decoding | None  # the best decoding; None if no path has as many states as it takes
     length_prob: float  # probability that a path drawn by the transitions has as many tokens as masks
     unknown: list[str]  # pieces of the text that the dictionary does not have; the model saw ``<unk>`` there
     notes: list[str]  # warnings about this checkpoint
@@ -75,43 +67,33 @@ class TextGraph:
         return asdict(self)
 
 
-def text_graph(
-    checkpoint: Checkpoint, sentence: "Sentence", text: str, *, top: int, samples: int, seed: int
-) -> TextGraph:
+def text_graph(checkpoint: Checkpoint, sentence: "Sentence", text: str, top: int) -> TextGraph:
     """Returns what ``Model.graph`` does, of the sentence that a text is. Symbols such as ``</s>`` fill no
     mask."""
-    decoder, masks, decode = sentence.decoder, len(sentence.masks), sentence.decode
-    generator = torch.Generator().manual_seed(seed)
-    by_order = [decode(path, by_order=True) for path in decoder.sample(generator, samples, masks)]
-    free = [decode(path, by_order=False) for path in decoder.sample(generator, samples)]
     notes = []
     if not trains_transitions(checkpoint.criterion):
         notes.append(
             f"this checkpoint was trained with --criterion {checkpoint.criterion}, which trains no "
-            "transitions: they and the decodings are not what was trained last"
+            "transitions: they and the decoding are not what was trained last"
         )
-    codec, dictionary = sentence.codec, sentence.dictionary
+    codec, dictionary, decoder = sentence.codec, sentence.dictionary, sentence.decoder
     unknown = (s for s in sentence.symbols if dictionary.index(s) == dictionary.unk())
     return TextGraph(
         text=text,
         of_molecule=isinstance(codec, Smiles),
         tokens=[codec.word(s) for s in sentence.symbols],
         k=checkpoint.k,
-        masks=masks,
+        masks=len(sentence.masks),
         states=sentence.states(checkpoint.k, top),
         transitions=decoder.links.exp().tolist(),
         best=sentence.best(),
-        best_free=decode(decoder.best(), by_order=False),
-        samples=_counted(by_order),
-        samples_free=_counted(free),
-        drawn=samples,
-        length_prob=math.exp(decoder.length_log_prob(masks + 2)),
+        length_prob=math.exp(decoder.length_log_prob(len(sentence.masks) + 2)),
         unknown=[codec.word(s) for s in unknown],
         notes=notes,
     )
 
 
-def special_ids(dictionary) -> list[int]:
+def special_ids(dictionary: Dictionary) -> list[int]:
     """Returns the ids of the symbols that stand for no token of a text."""
     return [i for i, symbol in enumerate(dictionary.symbols) if is_special(symbol)]
 
@@ -125,24 +107,20 @@ def top_tokens(probs: Tensor, top: int, codec: Codec, dictionary: Dictionary) ->
     ]
 
 
-def _counted(decodings: list[Decoding]) -> list[Decoding]:
-    """Returns each text once, with its likeliest path and its count, the most frequent first."""
-    counts = Counter(decoding.text for decoding in decodings)
-    likeliest = {d.text: d for d in sorted(decodings, key=lambda decoding: decoding.log_prob)}
-    counted = [replace(likeliest[text], count=count) for text, count in counts.items()]
-    return sorted(counted, key=lambda decoding: (-decoding.count, -decoding.log_prob))
-
-
 class Sentence:
-    """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph."""
+    """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph: that of sentence ``b`` of a
+    batch, without the nodes that pad it."""
 
-    def __init__(self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary):
+    def __init__(
+        self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary, b: int = 0
+    ):
         self.symbols, self.codec, self.dictionary = ["<s>", *symbols, "</s>"], codec, dictionary
+        L = int(graph.layout.node_lengths[b])
         with torch.no_grad():
-            log_probs = graph.logits()[0].double().log_softmax(-1).cpu()  # [L, V]
-        ends, barred = (dictionary.bos(), dictionary.eos()), special_ids(dictionary)
-        self.decoder = GraphDecoder(log_probs, graph.links[0].cpu(), *ends, barred)
-        self.sources = graph.layout.node_sources[0].tolist()  # index of each state's symbol
+            log_probs, links = graph.log_probs(b).cpu(), graph.links[b, :L, :L].cpu()
+        ends = dictionary.bos(), dictionary.eos()
+        self.decoder = GraphDecoder(log_probs, links, *ends, special_ids(dictionary))
+        self.sources = graph.layout.node_sources[b, :L].tolist()  # index of each state's symbol
         indices = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
         self.masks = {index: number for number, index in enumerate(indices, 1)}
 
@@ -159,37 +137,19 @@ class Sentence:
 
     def best(self) -> Decoding | None:
         """Returns the best decoding with a token for each mask; None if no path has as many."""
-        return self.decode(self.decoder.best(len(self.masks)), by_order=True)
-
-    def decode(self, path: Path | None, by_order: bool) -> Decoding | None:
-        """Returns a path as a text: its tokens fill the masks in order, or each goes where its state
-        stands."""
-        if path is None:
+        if (path := self.decoder.best(len(self.masks))) is None:
             return None
-        symbols = [self.dictionary[word] for word in path.words]
-        indices = self.masks if by_order else [self.sources[u] for u in path.nodes[1:-1]]
-        filled: list[list[str]] = [[] if i in self.masks else [s] for i, s in enumerate(self.symbols)]
-        filled[0], filled[-1] = [], []
-        for index, symbol in zip(indices, symbols, strict=True):
-            filled[index].append(symbol)
-        return Decoding(
-            text=self.codec.decode([symbol for group in filled for symbol in group]).strip(),
-            pieces=self.pieces(filled),
-            states=list(path.nodes),
-            log_prob=path.log_prob,
-            total_log_prob=self.decoder.words_log_prob(path.words),
-        )
-
-    def pieces(self, filled: list[list[str]]) -> list[tuple[str, int]]:
-        """Returns the decoded text, cut where a mask begins or ends."""
-        pieces, before, done = [], "", []
-        for i, group in enumerate(filled):
-            done += group
-            text = self.codec.decode(done).lstrip()
+        filled = list(self.symbols)
+        for index, word in zip(self.masks, path.words, strict=True):
+            filled[index] = self.dictionary[word]
+        pieces, before = [], ""
+        for i in range(1, len(filled) - 1):
+            text = self.codec.decode(filled[1 : i + 1]).lstrip()
             mask = self.masks.get(i, 0)
             if (added := text.removeprefix(before)) and pieces and pieces[-1][1] == mask == 0:
                 pieces[-1] = (pieces[-1][0] + added, 0)
             elif added:
                 pieces.append((added, mask))
             before = text
-        return pieces
+        total = self.decoder.words_log_prob(path.words)
+        return Decoding(before.strip(), pieces, list(path.nodes), path.log_prob, total)

@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fs_plugins.checkpoint import Checkpoint, Head
+from fs_plugins import checkpoint as checkpoints
+from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions.state_use import is_word
 from fs_plugins.data.length_order import batches_by_length
 from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.finetuning.outputs import Outputs
-from fs_plugins.huggingface.exported_config import IS_FIRST
-from fs_plugins.huggingface.restore import open_checkpoint
 from fs_plugins.inference.graph import Sentence, TextGraph, Token, special_ids, text_graph, top_tokens
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
 MAX_TOKENS = 2048  # rotary positions have no learned table to run out of
 OF_SINGLE_SENTENCES = ("cola", "sst2")  # heads of scripts/finetune_glue.sh
+POOLINGS = ("mean", "first")
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
 Row = tuple[np.ndarray | None, str]  # numbers and a remark; None and the reason for an unreadable text
@@ -123,7 +123,9 @@ class Model:
         It is the mean over the last layer's states of its own tokens; with "first" it is the state of
         ``<s>`` (of ExLM the first, node 0), which predicts worse without fine-tuning.
         """
-        first = IS_FIRST[pooling]
+        if pooling not in POOLINGS:
+            raise ValueError(f"pooling {pooling!r}: it must be one of {', '.join(POOLINGS)}")
+        first = pooling == "first"
         return self._stream(texts, lambda tokens: self._pooled(tokens, first))
 
     def predict(self, texts: str | Iterable) -> Iterator[Row]:
@@ -134,7 +136,7 @@ class Model:
         of classes the probability of each; or the score of GLUE. ``outputs`` has their names. Raises
         ValueError if the model predicts nothing of texts.
         """
-        head, outputs, model = self.head.name, self.outputs, self.checkpoint.model
+        head, outputs, model = self.head, self.outputs, self.checkpoint.model
 
         def predictions(tokens: Tensor) -> Tensor:
             return outputs.predictions(model(tokens, features_only=True, classification_head_name=head)[0])
@@ -142,10 +144,9 @@ class Model:
         return self._stream(texts, predictions)
 
     @cached_property
-    def head(self) -> Head:
-        """Returns the head that predicts. Raises ValueError if there is none."""
-        head = self.checkpoint.head
-        if head is None or not head.of_sequences:
+    def head(self) -> str:
+        """Returns the name of the head that predicts. Raises ValueError if there is none."""
+        if (head := self.checkpoint.head) is None:
             raise ValueError(
                 f"{self.checkpoint.path} predicts no properties or classes: fine-tune it for some"
             )
@@ -154,7 +155,7 @@ class Model:
     @cached_property
     def outputs(self) -> Outputs:
         """Returns the names and meaning of what :meth:`predict` gives; raises as it does."""
-        return self.checkpoint.outputs_of(self.head)
+        return self.checkpoint.outputs if self.head else None
 
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
         """Returns [B, width] of tokens [B, T]."""
@@ -194,9 +195,8 @@ class Model:
 
     @cached_property
     def predictor(self) -> MaskedPredictor:
-        """Returns what predicts masked words. Raises ValueError if the model's folder lacks a part of it."""
-        checkpoint = self.checkpoint
-        self._check("encoder.lm_head", *(["encoder.query_linear"] if checkpoint.has_transitions else []))
+        """Returns what predicts masked words. Raises ValueError if the model's folder has no LM head."""
+        checkpoint = self._whole()
         ctc = checkpoint.alignment == "ctc"
         return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)
 
@@ -232,25 +232,23 @@ class Model:
         symbols = [next(words) if s == MASK else s for s in symbols]
         return Filled(self.codec.decode(symbols).strip(), masks)
 
-    def graph(self, text: str, *, top: int = 5, samples: int = 5, seed: int = 1) -> TextGraph:
-        """Returns the graph of an ExLM's states for a text with masks, with the ``top`` tokens of each state,
-        its best decodings, and so many ``samples`` of them, of as many tokens as masks and of any number.
-        Raises ValueError for a model without states, and as :meth:`log_probs`."""
-        self._check("encoder.lm_head", "encoder.query_linear")
-        if (checkpoint := self.checkpoint).k is None:
+    def graph(self, text: str, *, top: int = 5) -> TextGraph:
+        """Returns the graph of an ExLM's states for a text with masks, with the ``top`` tokens of each state
+        and the best decoding. Raises ValueError for a model without states, and as :meth:`log_probs`."""
+        if (checkpoint := self._whole()).k is None:
             raise ValueError(
                 f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
             )
         symbols = encode_with_masks(text, self.codec)
         with torch.no_grad():
             graph, _ = checkpoint.model(self._masked(symbols)[0])
-        sentence = Sentence(graph, symbols, self.codec, checkpoint.dictionary)
-        return text_graph(checkpoint, sentence, text, top=top, samples=samples, seed=seed)
+        return text_graph(checkpoint, Sentence(graph, symbols, self.codec, checkpoint.dictionary), text, top)
 
-    def _check(self, *parts: str) -> None:
-        """Raises ValueError if the model's folder does not hold these parts of it."""
-        if lacking := [part for part in parts if part in self.checkpoint.missing]:
-            raise ValueError(f"{self.checkpoint.path} does not hold {lacking[0]}: give the pre-trained model")
+    def _whole(self) -> Checkpoint:
+        """Returns the checkpoint. Raises ValueError if the model's folder has no LM head."""
+        if not self.checkpoint.is_whole:
+            raise ValueError(f"{self.checkpoint.path} has no LM head: give the pre-trained model")
+        return self.checkpoint
 
 
 def load(
@@ -275,5 +273,5 @@ def load(
         device: "cpu", "cuda", "cuda:1", ...; by default a GPU if there is one.
         options: those of :class:`Model`.
     """
-    checkpoint = open_checkpoint(model, data, device)
+    checkpoint = checkpoints.load(model, data, device)
     return Model(checkpoint, checkpoint.codec(bpe), **options)

@@ -11,7 +11,7 @@ import train_bpe
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from tokenizers import Tokenizer
 
-from fs_plugins.huggingface import restore
+from fs_plugins.checkpoint import write_checkpoint
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from tests.integration import commands
@@ -99,7 +99,7 @@ def test_a_tokenizer_from_text_to_fillings(layout, tmp_path):
     assert prepare_text.main([*map(str, asked), "--workers", "1"]) == 0
     pages.run("pretrain_text", "exlm", "smoke", data, save, "--cpu", "--updates", 2)
     trained, export_of = save / "checkpoint_last.pt", export(save / "checkpoint_last.pt", folder)
-    imported = restore.save(restore.restore(export_of), tmp_path / "imported" / "model.pt")
+    write_checkpoint(export_of, imported := tmp_path / "imported.pt")
     read = Tokenizer.from_file(str(folder / "tokenizer.json"))
     models = [load(path, device="cpu") for path in (trained, folder, imported)]
     found = {split: MMapIndexedDataset(str(data / split)) for split in ("train", "valid")}

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.measures.entropy import _masked_task, corpus_entropy, exlm_entropy
 from tests import oracles
 from tests.support import builders

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch
 
-from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.measures.masked_samples import MaskedBatch, batches_of, load_samples, mask_words
 from tests.support import builders
 

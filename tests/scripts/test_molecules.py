@@ -16,7 +16,7 @@ import torch
 from lib.data.molecules import header_of, records_in
 from lib.data.tables import TableFormat
 
-from fs_plugins.checkpoint import load_checkpoint
+from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.moleculenet.metrics import summarise
 from fs_plugins.huggingface.export import export

@@ -35,10 +35,8 @@ _OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
 BYTE_OF_LETTER = {chr(b): b for b in _PLAIN} | {chr(256 + i): b for i, b in enumerate(_OTHERS)}
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 _SPARSE = {"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4, "rope_dimensions": 1}
-_SPARSE |= {"links_feature": "feature", "expand_from_layer": 1, "untie_weights_roberta": True}
-_LATTICE = {"ext_state_num": 3, "state_graph": "lattice", "expand_from_layer": 2}
-_LATTICE |= {"state_embedding_scale": 1.0, "links_feature": "feature:distance"}
-_LOCAL = {
+_SPARSE |= {"links_feature": "feature", "untie_weights_roberta": True}
+_POSTNORM = {
     "ext_state_num": 4,
     "links_feature": "position",
     "max_transition_length": 7,
@@ -48,12 +46,13 @@ _LOCAL = {
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
     "sparse": ("exlm_base", DAG, _SPARSE),
-    "lattice": ("exlm_base", DAG, _LATTICE),
-    "postnorm": ("p_roberta_ext_denselink_base", DAG, _LOCAL),
+    "postnorm": ("p_roberta_ext_denselink_base", DAG, _POSTNORM),
     "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
-    "mlm": ("mlm_smiles", "masked_lm", {"activation_fn": "gelu_accurate"}),
+    "mlm": ("mlm_smiles", "masked_lm", {}),
+    "mlm_1d": ("mlm_smiles", "masked_lm", {"rope_dimensions": 1, "untie_weights_roberta": True}),
     "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
 }
+EXPORTED = ("exlm", "sparse", "postnorm", "mlm", "mlm_1d")  # those that transformers has a class for
 SMALL = {
     "encoder_layers": 2,
     "encoder_embed_dim": 32,

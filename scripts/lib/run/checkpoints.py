@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 from fs_plugins import checkpoint
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.exlm.settings import TRAINING
-from fs_plugins.huggingface import restore
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 
@@ -45,7 +44,7 @@ class Pretrained:
 def read_checkpoint(path: Path) -> Pretrained:
     """Returns what fine-tuning needs of a checkpoint or a folder for transformers; builds no model. Raises
     what ``read_state`` does."""
-    state, cfg = restore.open_state(path)
+    state, cfg = checkpoint.read_state(path)
     entries = len(next(state["model"][name] for name in EMBEDDINGS if name in state["model"]))
     flags = Flags({"--arch": (cfg.model._name,)})
     for flag in ARCH_MODEL_REGISTRY[cfg.model._name].flags:  # flags that it names and knows
@@ -53,7 +52,7 @@ def read_checkpoint(path: Path) -> Pretrained:
         if flag.decides != TRAINING and value is not None and value is not False:
             flags[flag.option] = () if value is True else (str(value),)
     try:
-        dictionary = path if restore.is_folder(path) else path.parent / DICT_FILE
+        dictionary = path if path.is_dir() else path.parent / DICT_FILE
         if not dictionary.exists():
             dictionary = checkpoint.find_dictionary(path, cfg) / DICT_FILE
         dictionary = dictionary if len(Vocabulary.read(dictionary).symbols) == entries else None

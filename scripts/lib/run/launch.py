@@ -27,10 +27,10 @@ from lib.run.on_gpu import visible_gpus
 from lib.run.progress import Progress
 from lib.run.supervise import supervise
 
+from fs_plugins.checkpoint import write_checkpoint
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.fairseq_patches.ending import ENDED, TIME
 from fs_plugins.files import copy, locked
-from fs_plugins.huggingface import restore
 
 LOG, IMPORTED, LAST, BEST_FILE = "train.log", "imported.pt", "checkpoint_last.pt", "checkpoint_best.pt"
 UNFINISHED = 75  # exit status: to be called again
@@ -214,8 +214,7 @@ def launch(training: Training, template: list[str]) -> int:
             print(f"finished before: {ended}{score}")
             return 0
         if first and training.imported and not ended and not (save / IMPORTED).is_file():
-            model = restore.restore(training.imported, training.dictionary.parent, "cpu")
-            restore.save(model, save / IMPORTED)
+            write_checkpoint(training.imported, save / IMPORTED)
         for command in commands[bool(ended) : None if first else 1]:
             if status := run(command, save / LOG, lock):
                 return status

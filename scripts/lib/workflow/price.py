@@ -14,7 +14,7 @@ from lib.workflow import plan
 from lib.workflow.plan import Tuning
 from lib.workflow.runs import Run
 
-from fs_plugins.huggingface.restore import open_state
+from fs_plugins.checkpoint import read_state
 
 CARD = "H100"
 BASE = 128_255_589  # parameters of a given model that is not there yet
@@ -47,7 +47,7 @@ def price(settings: Namespace, name: str) -> str:
 def parameters_of(model: Path) -> int:
     """Returns the parameters of a checkpoint or a folder for transformers; BASE if there is none."""
     try:
-        state, _ = open_state(model)
+        state, _ = read_state(model)
         return sum(tensor.numel() for tensor in state["model"].values())
     except (OSError, ValueError):
         return BASE
