@@ -1,5 +1,4 @@
-"""What the outputs of a fine-tuned head mean: decided here for the heads of fairseq, for exports, and for
-heads that transformers trained."""
+"""What the outputs of a fine-tuned head mean, in fairseq and in exports."""
 
 from dataclasses import asdict, dataclass
 
@@ -9,7 +8,6 @@ from fs_plugins.files import naming_errors
 
 # values of ``problem_type`` in transformers' configurations
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
-PROBLEMS = (REGRESSION, CLASSES, LABELS)
 FIELDS = {"names": str, "mean": float, "std": float}
 KINDS = {"classification": LABELS, "regression": REGRESSION}  # kinds of properties
 
@@ -30,27 +28,6 @@ class Outputs:
     names: tuple[str, ...]
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
-
-    def __post_init__(self):
-        if self.problem not in PROBLEMS:
-            raise ValueError(
-                f"problem_type is {self.problem!r:.200}: it must be one of {', '.join(PROBLEMS)}"
-            )
-
-    @classmethod
-    def of_config(cls, config: dict, count: int) -> "Outputs":
-        """Returns what a config.json says of ``count`` outputs, read as transformers does: without a
-        problem_type, one output is a value, and several are classes. Raises ValueError unless ``id2label``
-        names each of them, or none."""
-        named = {str(key): str(name) for key, name in (config.get("id2label") or {}).items()}
-        named = named or {str(i): f"LABEL_{i}" for i in range(count)}
-        if named.keys() != {*map(str, range(count))} or len({*named.values()}) < count:
-            raise ValueError(
-                f"id2label is {named!s:.200}, and the model has {count} outputs: name each of 0 to "
-                f"{count - 1}, and none like another"
-            )
-        problem = config.get("problem_type") or (REGRESSION if count == 1 else CLASSES)
-        return cls(problem, tuple(named[str(i)] for i in range(count)))
 
     @property
     def regression(self) -> bool:

@@ -20,22 +20,11 @@ class ScoredTask(FairseqTask):
 
     # Attributes of a class:
     criterion: str  # the name of its loss
-    architecture = "ExLMForSequenceClassification"  # the class of transformers that has such a head
-    reads_smiles = False
-    length = "max_positions"  # its flag with the most tokens of a text
-    samples: tuple[str, ...] = ()  # its flags by which samples are made and scored, which exports keep
-    n_best = 1  # outputs of a row that are kept, if it has several
     # Attributes of a task:
     called_with: dict  # arguments for which models give what is scored, besides a batch's ``net_input``
     metric: str  # the one of :meth:`score` that counts
     dictionary: Dictionary  # includes ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
-
-    @classmethod
-    def settings_of(cls, head: str, outputs, length: int, copies: int) -> tuple[dict, dict]:
-        """Returns the settings of task and criterion that train such a head, by its name, of a folder for
-        transformers; ``outputs`` (Outputs) are None if they are spans, ``length`` counts tokens of a text."""
-        return {}, {}
 
     def prepare_for(self, checkpoint) -> None:
         """Takes from a trained model (a Checkpoint) what reading and scoring depend on. Raises ValueError if

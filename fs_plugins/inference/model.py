@@ -24,7 +24,6 @@ from fs_plugins.inference.masked_prediction import MaskedPredictor
 
 BATCH_TOKENS = 16384
 MAX_TOKENS = 2048  # rotary positions have no learned table to run out of
-OF_SINGLE_SENTENCES = ("cola", "sst2")  # heads of scripts/finetune_glue.sh
 POOLINGS = ("mean", "first")
 WINDOW = 4096  # texts that are held at a time; sorted by length among themselves
 
@@ -96,8 +95,7 @@ class Model:
         parts = [text] if isinstance(text, str) else text
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise ValueError(f"{text!r:.100} is no text, nor a pair of them")
-        named = getattr(self.checkpoint.cfg.criterion, "classification_head_name", None)
-        one = isinstance(self.codec, Smiles) or named in OF_SINGLE_SENTENCES
+        one = isinstance(self.codec, Smiles) or getattr(self.checkpoint.cfg.task, "sentences", None) == 1
         if len(parts) not in ((1,) if one else (1, 2)):
             read = "one at a time: give each as an item" if one else "texts or pairs of them"
             raise ValueError(f"{text!r:.100} are {len(parts)} texts, and the model reads {read}")

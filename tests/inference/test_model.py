@@ -105,10 +105,11 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
         load(other, device="cpu").predict("this is good")
 
 
-@pytest.mark.parametrize(("head", "pairs"), [("sst2", False), ("rte", True)])
-def test_a_pair_is_refused_by_a_model_of_single_sentences(head, pairs, save_checkpoint, corpus, tmp_path):
-    criterion = {"_name": "sentence_prediction", "classification_head_name": head}
-    path = save_checkpoint("mlm_tiny", criterion, "glue", heads=[("classification", head, 2)])
+@pytest.mark.parametrize("sentences", [1, 2])
+def test_a_pair_is_refused_by_a_model_of_single_sentences(sentences, save_checkpoint, corpus, tmp_path):
+    criterion = {"_name": "sentence_prediction", "classification_head_name": "h"}
+    task, pairs = {"_name": "glue", "sentences": sentences}, sentences == 2
+    path = save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", "h", 2)])
     for model in (path, export(path, tmp_path / "exported", data=corpus)):
         found = [*load(model, data=corpus, device="cpu").predict([("I am sorry", "bad news"), "very good"])]
         assert [row is not None for row, _ in found] == [pairs, True]

@@ -52,7 +52,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     """
 
     cfg: GlueConfig
-    criterion, samples = "sentence_prediction", ("max_positions", "metrics")
+    criterion = "sentence_prediction"
 
     def __init__(self, cfg, data_dictionary, label_dictionary):
         super().__init__(cfg, data_dictionary, label_dictionary)
@@ -66,13 +66,6 @@ class GlueTask(ScoredTask, SentencePredictionTask):
             raise ValueError(f"--metrics f1 is of two classes, and --num-classes is {cfg.num_classes}")
         self.called_with = {"features_only": True, "classification_head_name": cfg.classification_head_name}
         self.targets = {}  # split -> fairseq's data set of its labels, if it has some
-
-    @classmethod
-    def settings_of(cls, head, outputs, length, copies):
-        criterion = {"classification_head_name": head, "regression_target": outputs.regression}
-        usual = {"init_token": 0, "separator_token": 2, "shorten_method": "truncate"}
-        classes = {"num_classes": len(outputs.names)}
-        return {**usual, **classes, **criterion, "max_positions": length * copies}, criterion
 
     def prepare_for(self, checkpoint):
         names = checkpoint.outputs.names if checkpoint.outputs else ()

@@ -69,8 +69,7 @@ class MoleculePropertyTask(ScoredTask):
     """
 
     cfg: MoleculePropertyConfig
-    criterion, reads_smiles = "molecule_property", True
-    length, samples = "tokens_per_molecule", ("tokens_per_molecule",)
+    criterion = "molecule_property"
 
     def __init__(self, cfg: MoleculePropertyConfig, dictionary: Dictionary, properties: PropertyInfo):
         super().__init__(cfg)
@@ -83,11 +82,6 @@ class MoleculePropertyTask(ScoredTask):
         self.labels: dict[str, np.ndarray] = {}  # split -> [rows, properties]
         state = {**self.properties.to_dict(), "symbols": list(dictionary.symbols)}
         self.state.merge_state_dict({"molecule_property": state})
-
-    @classmethod
-    def settings_of(cls, head, outputs, length, copies):
-        head = {"classification_head_name": head}
-        return {**head, "tokens_per_molecule": length}, head
 
     @classmethod
     def setup_task(cls, cfg: MoleculePropertyConfig, **kwargs):

@@ -60,8 +60,7 @@ class Squad2Task(ScoredTask):
     """
 
     cfg: Squad2Config
-    criterion, architecture, length = "squad2", "ExLMForQuestionAnswering", "window_tokens"
-    samples = ("window_tokens", "doc_stride", "max_question_tokens", "max_answer_tokens", "null_threshold")
+    criterion = "squad2"
     metric = "f1"
 
     def __init__(self, cfg, dictionary: Dictionary):
