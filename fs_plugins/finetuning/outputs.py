@@ -1,4 +1,4 @@
-"""What the outputs of a fine-tuned head mean, in fairseq and in exports."""
+"""What the outputs of a fine-tuned head mean."""
 
 from dataclasses import asdict, dataclass
 
@@ -8,7 +8,6 @@ from fs_plugins.files import naming_errors
 
 # values of ``problem_type`` in transformers' configurations
 REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
-FIELDS = {"names": str, "mean": float, "std": float}
 KINDS = {"classification": LABELS, "regression": REGRESSION}  # kinds of properties
 
 
@@ -47,7 +46,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class PropertyInfo:
-    """The properties that one model predicts. Raises ValueError if these do not fit each other."""
+    """The properties of molecules that a model predicts. Raises ValueError if these do not fit each other."""
 
     kind: str  # "classification" (each property is 0 or 1) or "regression"
     names: tuple[str, ...]  # one for each column of labels
@@ -80,6 +79,7 @@ class PropertyInfo:
         """Returns the inverse of ``to_dict``; other keys are left aside. Raises ValueError for a missing
         value or one of another type, and as the class does."""
         with naming_errors("the properties' description"):
-            lists = {name: tuple(map(kind, state[name])) for name, kind in FIELDS.items()}
-            read = {name: bool(state[name]) for name in ("canonical", "allow_valence")}
-            return cls(state["kind"], **lists, **read)
+            names = tuple(map(str, state["names"]))
+            mean, std = (tuple(map(float, state[name])) for name in ("mean", "std"))
+            how = (bool(state[name]) for name in ("canonical", "allow_valence"))
+            return cls(state["kind"], names, mean, std, *how)

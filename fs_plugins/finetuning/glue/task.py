@@ -1,7 +1,6 @@
 """Fine-tuning on GLUE (section 5.2): fairseq's ``sentence_prediction``, with less padding; of a Repeated
 MLM (appendix B.2) with the input repeated as in pre-training."""
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,9 +68,8 @@ class GlueTask(ScoredTask, SentencePredictionTask):
 
     def prepare_for(self, checkpoint):
         names = checkpoint.outputs.names if checkpoint.outputs else ()
-        classes = self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)]
-        ours, theirs = ([re.sub(r"[\W_]", "", name).lower() for name in row] for row in (names, classes))
-        if any({*a} == {*b} and [*a] != b for a, b in ((names, classes), (ours, theirs))):
+        classes = tuple(self.label_dictionary.symbols[self.dictionary.nspecial :][: len(names)])
+        if {*names} == {*classes} and names != classes:
             raise ValueError(f"the model's classes are {', '.join(names)}, the data's {', '.join(classes)}")
 
     def load_dataset(self, split, combine=False, **kwargs):
