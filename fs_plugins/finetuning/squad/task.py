@@ -91,17 +91,9 @@ class Squad2Task(ScoredTask):
         dataset = SquadDataset(
             tokenized, self.window_sizes, self.dictionary, training=split == "train", seed=self.cfg.seed
         )
-        questions, windows = len(tokenized.squad.questions), dataset.windows
-        logger.info("%s: questions: %d, windows: %d", split, questions, len(dataset))
-        unknown = len(windows) - len(dataset)
-        if unknown:
+        logger.info("%s: questions: %d, windows: %d", split, len(tokenized.squad.questions), len(dataset))
+        if unknown := len(dataset.windows) - len(dataset):
             logger.warning("%s: windows left out, as their answer is not in the context: %d", split, unknown)
-        for ids, what in (
-            (windows.cut_questions, f"cut to --max-question-tokens {self.cfg.max_question_tokens}"),
-            (windows.outside, "with an answer that is whole in no window: lower --doc-stride"),
-        ):
-            if ids:
-                logger.warning("%s: questions %s: %d of %d: %s ...", split, what, len(ids), questions, ids[0])
         self.datasets[split] = NamedSplit(dataset, split)
         return self.datasets[split]
 

@@ -42,8 +42,6 @@ class Windows:
     # [W, 2] index in the input of the answer's first and last token; 0, the place of ``<s>``, where the
     # window does not hold the answer; -1 where it is unknown, as the answer is not in the context
     labels: np.ndarray
-    cut_questions: list[str]  # ids of the questions that were cut
-    outside: list[str]  # ids of the questions whose answer is in their context, but whole in no window
 
     def __len__(self) -> int:
         return len(self.question)
@@ -65,12 +63,9 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
     Windows advance by ``stride``, or by their own size where that is smaller, so that no token is left out.
     Raises ValueError if a question leaves less room for its context than the longest answer takes.
     """
-    rows, labels, cut, outside = [], [], [], []
+    rows, labels = [], []
     for i, question in enumerate(split.squad.questions):
-        n = len(split.question_tokens[i])
-        if n > sizes.question:
-            n = sizes.question
-            cut.append(question.id)
+        n = min(len(split.question_tokens[i]), sizes.question)
         room = sizes.window - n - SPECIALS
         if room < sizes.answer:
             raise ValueError(
@@ -84,19 +79,15 @@ def make_windows(split: TokenizedSquad, sizes: WindowSizes) -> Windows:
             span = answer_tokens(split.context_offsets[question.context], answer.text, answer.start)
         unknown = bool(question.answers) and span is None
         total, step = len(split.context_tokens[question.context]), min(sizes.stride, room)
-        found = False
         for begin in range(0, max(total - room, 0) + step, step):
             end = min(begin + room, total)
             label = (NO_LABEL, NO_LABEL) if unknown else (0, 0)
             if span is not None and begin <= span[0] and span[1] < end:
-                found = True
                 label = tuple(n + 3 + token - begin for token in span)
             rows.append((i, begin, end))
             labels.append(label)
-        if span is not None and not found:
-            outside.append(question.id)
     question, begin, end = np.array(rows, dtype=np.int64).T
-    return Windows(question, begin, end, np.array(labels, dtype=np.int64), cut, outside)
+    return Windows(question, begin, end, np.array(labels, dtype=np.int64))
 
 
 class SquadDataset(FairseqDataset):
@@ -168,9 +159,6 @@ class SquadDataset(FairseqDataset):
         return int(self.sizes[index])
 
     size = num_tokens
-
-    def num_tokens_vec(self, indices: np.ndarray) -> np.ndarray:
-        return self.sizes[indices]
 
     def ordered_indices(self) -> np.ndarray:
         """Returns an order in which windows of a batch are nearly of one length, which saves padding."""
