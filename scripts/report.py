@@ -13,12 +13,12 @@ import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import argument_parser, counted, script
 from lib.files import MANIFEST, RESULT
-from lib.finetuning.benchmarks import BENCHMARKS
 from lib.report.comparisons import add_comparison
 from lib.report.finetunings import add_sets, add_tables
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
 from lib.run.logs import read_log
+from lib.workflow.benchmarks import BENCHMARKS
 from lib.workflow.plan import STUDY
 
 TITLE = "ExLM: the paper's results and ours"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 from lib.files import CONFIGS, RESULT
-from lib.finetuning.benchmarks import BENCHMARKS, TABLES
 from lib.recipes import points_of
 from lib.report.page import Page
 from lib.report.study import DAMAGED, read
 from lib.report.tables import over_seeds, text
+from lib.workflow.benchmarks import BENCHMARKS, TABLES
 from lib.workflow.plan import SEEDS
 from lib.workflow.runs import targets
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, RESULT, read_json
-from lib.finetuning.benchmarks import BENCHMARKS, TABLES, Benchmark
 from lib.recipes import points_of
 from lib.run.launch import LAST
+from lib.workflow.benchmarks import BENCHMARKS, TABLES, Benchmark
 from lib.workflow.runs import ABOUT, BEST, DEFAULT, PROBE_P, STUDY, Run, Target
 
 from fs_plugins.data.vocabulary import Vocabulary

@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas as pd
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS
-from lib.finetuning.benchmarks import BENCHMARKS, TABLES
+from lib.workflow.benchmarks import BENCHMARKS, TABLES
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.files import naming_errors

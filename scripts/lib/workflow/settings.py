@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, rate, share
 from lib.files import CONFIGS, check_same, read_json, sha256
-from lib.finetuning.benchmarks import BENCHMARKS
 from lib.recipes import FLAGS, GRIDS
+from lib.workflow.benchmarks import BENCHMARKS
 from lib.workflow.runs import NOT_IN_FLAGS, targets
 
 from fs_plugins.files import write_json
