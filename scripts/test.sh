@@ -7,7 +7,7 @@
 #   bash scripts/test.sh tests/custom_ops -x    one folder, up to the first failure
 #   EXLM_TEST_ALL=1 bash scripts/test.sh        also MUV's 93,087 molecules, and each way to stop the workflow
 #
-# It ends with what was skipped, by reason. Tests of pages need Debian's chromium and chromium-driver.
+# It ends with what was skipped, by reason.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
