@@ -1,10 +1,7 @@
 """Molecules in, rows out: no row and no column is lost, and nothing is overwritten unasked."""
 
-import bz2
 import csv
-import gzip
 import json
-import lzma
 import os
 
 import molecules as script
@@ -13,44 +10,45 @@ import prepare_moleculenet
 import prepare_smiles
 import pytest
 import torch
-from lib.data.molecules import header_of, records_in
-from lib.data.tables import TableFormat
 
 from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.moleculenet.metrics import summarise
 from fs_plugins.huggingface.export import export
-from fs_plugins.inference import load
+from fs_plugins.inference import Model, load
 from tests.huggingface.test_export import molecule_checkpoint
 from tests.integration import commands
 from tests.support import builders, pages
 from tests.support.builders import write_file
 from tests.support.molecules import molecules, numbers, read_csv
 
-FORM = TableFormat()
 # a file of molecules, and the lines that cannot be read
 STREAM = ["CCO", "C(", "c1ccccc1", "", "C(C)(C)(C)(C)C", "NCCCCc1ccccc1", "C[Si]C", "CCO"]
 BAD = {2: "not a SMILES", 4: "empty SMILES", 5: "valence"}
 FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 
-def test_predictions_stand_beside_the_whole_row(tmp_path):
-    rows = ["x,C,CCO", "x, y,C,CCO", "", "C", "x,C,CCN,", "x,\u00e9,CCC"]
-    content = "\n".join(["y,y (predicted),smiles", *rows]).encode("latin-1")
-    path, good = write_file(tmp_path / "a.csv.gz", content), ([1.0, 2.5], "")
-    found = [good, (None, "empty SMILES"), (None, "empty SMILES"), (None, ""), good, ([0.5, 0.25], "unknown")]
-    rows, out = zip(records_in(path, FORM), found, strict=True), tmp_path / "out.csv"
-    assert script.predict(out, header_of(path, FORM), rows, ("=p", "y")) == {True: 3, False: 3}
-    cells = "cells, but the header has 3"
-    assert list(csv.reader(out.read_text("latin-1").splitlines())) == [
-        ["y", "y (predicted)", "smiles", "'=p", "y (predicted) (predicted)", "remark"],
-        ["x", "C", "CCO", "1", "2.5", ""],
-        ["x", " y", "C", "", "", f"4 {cells}: CCO; wrong number of cells: 4, but the header has 3"],
-        ["", "", "", "", "", "empty SMILES"],
-        ["C", "", "", "", "", "wrong number of cells: 1, but the header has 3"],
-        ["x", "C", "CCN", "1", "2.5", ""],
-        ["x", "\u00e9", "CCC", "0.5", "0.25", "unknown"],  # the bytes of the input
+def test_predictions_stand_beside_the_whole_row(save_checkpoint, tmp_path, capsys):
+    """Blank rows are none; a row with a cell too many is one that cannot be read."""
+    model = molecule_checkpoint(save_checkpoint, "regression", ("=p", "y"), (0.0, 0.0), (1.0, 1.0))
+    rows = ["x,C,CCO", "x, y,C,CCO", "", ",,", "C", "x,C,CCN,", " , ,", "x,\u00e9,CCC"]
+    path = write_file(tmp_path / "a.csv.gz", "\n".join(["y,y (predicted),smiles", *rows]))
+    call("predict", model, path)
+    assert (
+        "5 molecules\n2 could not be read (empty rows, with the reason): lines 3, 6"
+        in capsys.readouterr().out
+    )
+    [(first, _), (second, _), (third, _)] = load(model, device="cpu").predict(["CCO", "CCN", "CCC"])
+    header, *found = csv.reader((tmp_path / "a.predictions.csv").read_text().splitlines())
+    assert header == ["y", "y (predicted)", "smiles", "'=p", "y (predicted) (predicted)", "remark"]
+    for cells, values in zip(([*found[0]], [*found[3]], [*found[4]]), (first, second, third), strict=True):
+        np.testing.assert_allclose([*map(float, cells[3:5])], values, atol=1e-6)
+    assert [row[:3] for row in (found[0], found[2], found[4])] == [
+        ["x", "C", "CCO"],
+        ["C", "", ""],
+        ["x", "\u00e9", "CCC"],
     ]
+    assert found[1][3:5] == found[2][3:5] == ["", ""] and "4 cells, the header has 3" in found[1][0]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,7 @@ def call(what, *words) -> None:
 @pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
 def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, arch):
     path, out = checkpoint(arch), tmp_path / "a.npy"
-    stream = write_file(tmp_path / "set.smi", "".join(f"{smiles}\n" for smiles in STREAM))
+    stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
     for pooling in ("first", "mean"):
         call("embed", path, stream, "--output", out, "--overwrite", "--pooling", pooling)
         found = np.load(out)
@@ -80,7 +78,7 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
             assert (alone is None) == (number in BAD)
             np.testing.assert_allclose(vector, np.full(32, np.nan) if alone is None else alone, atol=2e-5)
         remarks = (tmp_path / "a.npy.remarks.tsv").read_text().splitlines()[1:]
-        assert [int(line.split("\t")[0]) for line in remarks] == [2, 4, 5, 7]
+        assert [line.split("\t")[:2] for line in remarks] == [[str(n), str(n + 1)] for n in (2, 4, 5, 7)]
     call("embed", path, stream)  # beside the molecules
     assert np.array_equal(np.load(tmp_path / "set.npy"), np.load(out), equal_nan=True)  # the mean
     assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
@@ -89,39 +87,53 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
 
 
-def test_large_values_that_differ_little_and_several_models(save_checkpoint, tmp_path, refused, capsys):
-    """To as many digits as float64 has; the mean of several models, and how far they differ."""
-    paths, found = [], []
-    for seed in (1, 2, 3):
-        torch.manual_seed(seed)
-        paths.append(molecule_checkpoint(save_checkpoint, "regression", ("energy",), (-1.03e9,), (0.02,)))
-        state = torch.load(paths[-1], weights_only=False)
-        state["model"]["classification_heads.property.out_proj.weight"].normal_()
-        paths[-1] = tmp_path / f"{seed}.pt"
-        torch.save(state, paths[-1])
-        found.append([row[0] for row, _ in load(paths[-1], device="cpu").predict(["CCO", "CCN", "C", "N"])])
-    found = np.array(found)
-    assert found.dtype == np.float64 and len({*found[0].tolist()}) == 4
+def test_large_values_that_differ_little(save_checkpoint, tmp_path, refused, capsys):
+    """To as many digits as float64 has; the result of the test set is told."""
+    path = molecule_checkpoint(save_checkpoint, "regression", ("energy",), (-1.03e9,), (0.02,))
+    state = torch.load(path, weights_only=False)
+    state["model"]["classification_heads.property.out_proj.weight"].normal_()
+    torch.save(state, path)
+    found = [row[0] for row, _ in load(path, device="cpu").predict(["CCO", "CCN", "C", "N"])]
+    assert len({*found}) == 4
     table = write_file(tmp_path / "a.csv", "smiles\nCCO\nCCN\nC\nN\nx\n")
-    call("predict", paths[0], table)
-    rows = read_csv(tmp_path / "a.predictions.csv")
-    assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found[0]), ""]
-    assert len({row["energy"] for row in rows}) == 5
     tested = {"rmse": 0.4321, "r2": -0.5}
-    write_file(paths[1].parent / "result.json", {"metric": "rmse", "metrics": {"test": tested}})
-    call("predict", *paths, table, "--overwrite")
+    write_file(path.parent / "result.json", {"metric": "rmse", "metrics": {"test": tested}})
+    call("predict", path, table)
     assert "rmse 0.4321, r2 -0.5" in capsys.readouterr().out
     rows = read_csv(tmp_path / "a.predictions.csv")
-    for ending, opener in ((".csv.gz", gzip.open), (".CSV.xz", lzma.open), (".csv.bz2", bz2.open)):
-        call("predict", *paths, table, "--output", tmp_path / f"b{ending}")
-        with opener(tmp_path / f"b{ending}", "rt", newline="") as file:
-            assert [*csv.DictReader(file)] == rows
-    for what, name in (("predict", "b.tsv"), ("embed", "b.npz")):
-        message = refused(script.main, what, paths[0], table, "--output", tmp_path / name, "--device", "cpu")
-        assert name in message and not (tmp_path / name).exists()
-    assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found.mean(0)), ""]
-    assert [row["energy (std)"] for row in rows] == [*(f"{x:.15g}" for x in found.std(0, ddof=1)), ""]
+    assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found), ""]
     assert rows[4]["remark"] == "not a SMILES string"
+    for what, name in (("predict", "b.tsv"), ("embed", "b.npz")):
+        message = refused(script.main, what, path, table, "--output", tmp_path / name, "--device", "cpu")
+        assert name in message and not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("what", ["predict", "embed"])
+def test_an_interruption_keeps_the_rows_so_far(what, save_checkpoint, tmp_path, monkeypatch, capsys):
+    path = molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,))
+    stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
+    monkeypatch.setattr(script, "PART", 3)
+    call(what, path, stream)
+    ending, inner = script.ENDINGS[what], getattr(Model, what)
+    whole = (tmp_path / f"set{ending}").read_bytes()
+    calls = []
+
+    def interrupted(model, texts, *args, **options):
+        calls.append(texts)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return inner(model, texts, *args, **options)
+
+    monkeypatch.setattr(Model, what, interrupted)
+    assert script.main([what, str(path), str(stream), "--device", "cpu", "--overwrite"]) == 130
+    said = capsys.readouterr()
+    assert "6 molecules" in said.out and "interrupted" in said.err and "a second" in said.err
+    part = (tmp_path / f"set{ending}").read_bytes()
+    if what == "embed":
+        first, all_of_them = np.load(tmp_path / "set.npy"), np.frombuffer(whole[128:], "<f4").reshape(8, -1)
+        assert first.shape == (6, 32) and np.array_equal(first, all_of_them[:6], equal_nan=True)
+    else:
+        assert len(part.splitlines()) == 7 and whole.startswith(part)
 
 
 def test_a_pipe_is_refused(tmp_path, refused):
@@ -146,12 +158,13 @@ def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
             assert 0 < float(row["ring"]) < 1
     assert rows[6]["remark"] == "unknown tokens [Si]" and rows[0]["remark"] == ""
     assert {**rows[0], "id": ""} == {**rows[7], "id": ""}
-    assert "8 molecules, 3 of them could not be read" in capsys.readouterr().out
+    assert "8 molecules\n3 could not be read" in capsys.readouterr().out
     # plain text and batches of one give the same
     lines = [f"{smiles} name-{i}\n" if smiles else "\n" for i, smiles in enumerate(STREAM)]
     text = write_file(tmp_path / "b.smi", "".join(lines))
     call("predict", checkpoint, text, "--batch-tokens", "1")
     others = read_csv(tmp_path / "b.predictions.csv")
+    del rows[3]  # a blank line is none
     assert [row["remark"] for row in others] == [row["remark"] for row in rows]
     np.testing.assert_allclose(numbers(others), numbers(rows), atol=2e-6)
     assert not list(tmp_path.glob("*.tmp"))
