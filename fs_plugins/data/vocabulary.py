@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from codecs import BOM_UTF8
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -86,15 +85,12 @@ def dictionary_file(path: Path) -> Path:
 
 def read_dictionary(path: Path) -> Dictionary:
     """Returns fairseq's Dictionary of what :func:`dictionary_file` finds. Raises ValueError if it is none, or
-    does not give each symbol one id."""
+    empty."""
     path = dictionary_file(path)
     with naming_errors(path):
         dictionary = Dictionary.load(str(path))
     if len(dictionary) == len(SPECIAL):  # all tokens would be unknown
         raise ValueError(f"{path} is empty: {HINT}")
-    # "#fairseq:overwrite", which fairseq proposes; a byte order mark, which it takes for a part of a symbol
-    if len(dictionary.indices) < len(dictionary) or path.read_bytes().startswith(BOM_UTF8):
-        raise ValueError(f"{path} has a symbol twice, or a byte order mark: {HINT}")
     return dictionary
 
 

@@ -27,14 +27,10 @@ def test_others_are_named(other):
         of("a b c").check(of(other, "b/dict.txt"), "do that")
 
 
-UNREADABLE = {b"the 5\nthe 4 #fairseq:overwrite\n": "twice", b"\xef\xbb\xbfthe 5\n": "byte order mark"}
-UNREADABLE |= {b"": "is empty"}
-
-
-@pytest.mark.parametrize(("content", "named"), UNREADABLE.items(), ids=UNREADABLE.values())
-def test_a_dictionary_that_cannot_be_read(content, named, tmp_path):
-    (tmp_path / "dict.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=f"(?s)dict.txt.*{named}"):
+def test_an_empty_dictionary(tmp_path):
+    """With it, all tokens would be unknown."""
+    (tmp_path / "dict.txt").write_bytes(b"")
+    with pytest.raises(ValueError, match="dict.txt is empty"):
         read_dictionary(tmp_path)
 
 

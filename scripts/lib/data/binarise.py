@@ -34,7 +34,6 @@ from fs_plugins.files import write_json
 
 FINISHED = "prepared.json"
 BLOCK_ITEMS, BLOCK_SIZE = 4096, 1 << 19
-FEW_TOKENS = 1000  # too few tokens to validate on
 SPLITS = ("train", "valid")
 
 
@@ -225,9 +224,6 @@ def show_result(result: dict, output: Path, what: str) -> None:
     for split in SPLITS:
         sentences, tokens = result[split]["sentences"], result[split]["tokens"]
         print(f"{split}: {counted(sentences, what)}, {counted(tokens, 'token')}")
-    if tokens < FEW_TOKENS:
-        few = "few tokens to choose checkpoint_best.pt by, or to measure on: give more for validation"
-        print(f"warning: {few}, by --valid or --valid-share")
     if repeated := result["valid_in_train"]:
         print(f"warning: in --train and in --valid: {repeated:,}; validation is too good, leave them out")
     total = sum(result["rejected"].values())
