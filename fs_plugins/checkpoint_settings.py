@@ -17,8 +17,6 @@ from fs_plugins.finetuning.scored import ScoredTask
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 TASKS, LOSSES = (MaskedLMTask, SentencePredictionTask, ScoredTask), (MaskedLmLoss, StatesCriterion)
-# Groups that only a model's card reads
-OTHERS = ("common", "dataset", "optimization", "optimizer", "lr_scheduler", "checkpoint")
 PLAIN = (bool, int, float, str)
 
 
@@ -47,7 +45,7 @@ def read_settings(state: dict) -> DictConfig:
     """
     if isinstance(args := state.get("args"), argparse.Namespace):  # older fairseq has all flags in one
         flat = _plain(args)
-        groups = dict.fromkeys(("model", "task", "criterion", *OTHERS), flat)
+        groups = dict.fromkeys(("model", "task", "criterion"), flat)
         arch, task, criterion = (flat.get(name) for name in ("arch", "task", "criterion"))
     else:
         groups = _plain(state["cfg"])
@@ -72,9 +70,8 @@ def read_settings(state: dict) -> DictConfig:
             raise ValueError(f"{what} {name!r:.200} is not supported; supported are {known}")
         fields = dataclasses.fields(registry[name]) if registry.get(name) else ()
         names = {"repeat_times", *(field.name for field in fields)}
-        settings[what] = {**_plain_values(groups[what], names), "_name": name}
-    for what in OTHERS:
-        settings[what] = _plain_values(groups.get(what) or {})
+        kept = {name: value for name, value in groups[what].items() if name in names and _is_plain(value)}
+        settings[what] = {**kept, "_name": name}
     return OmegaConf.create(settings, flags={"allow_objects": True})
 
 
@@ -94,11 +91,6 @@ def _plain(value):
     return None if value == "???" else value  # OmegaConf's sign for no value
 
 
-def _plain_values(group: dict, names: set[str] | None = None) -> dict:
-    """Returns the values of these names (None for all) that are numbers, text or lists of them."""
-
-    def is_plain(value) -> bool:
-        return isinstance(value, PLAIN) or (isinstance(value, list) and all(map(is_plain, value)))
-
-    wanted = group if names is None else names & group.keys()
-    return {name: group[name] for name in wanted if is_plain(group[name])}
+def _is_plain(value) -> bool:
+    """Returns whether it is a number, text or a list of these."""
+    return isinstance(value, PLAIN) or (isinstance(value, list) and all(map(_is_plain, value)))
