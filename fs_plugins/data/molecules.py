@@ -49,14 +49,6 @@ def parse_molecule(smiles: str, allow_valence: bool = False) -> Chem.Mol:
     raise ValueError(problems[0].Message() if problems else "RDKit cannot read it")
 
 
-def is_molecule(text: str) -> bool:
-    """Returns whether a text is a SMILES that RDKit reads."""
-    try:
-        return parse_molecule(text) is not None
-    except ValueError:
-        return False
-
-
 def _without_maps(molecule: Chem.Mol) -> Chem.Mol:
     """Returns a molecule without atom maps ([CH3:1]), which number atoms of reactions and are no part of it:
     with them, two copies of a molecule would be two molecules, with two scaffolds."""

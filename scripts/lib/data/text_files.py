@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -43,21 +42,3 @@ def lines_of(path: Path, errors: str = "strict") -> Iterator[tuple[int, str]]:
     with opened(path) as file:
         for number, line in enumerate(io.TextIOWrapper(file, "utf-8-sig", errors, newline="\n"), 1):
             yield number, line.removesuffix("\n").removesuffix("\r")
-
-
-def compressed(file: BinaryIO, path: Path):
-    """Returns a context with the file to write to, compressed as the name of ``path`` ends."""
-    packers = dict(zip(COMPRESSED, OPENERS.values(), strict=True))
-    return packers[path.suffix.lower()](file, "wb") if path.suffix.lower() in packers else nullcontext(file)
-
-
-def refuse_pipe(path: Path) -> None:
-    """Raises UserError for what can be read only once, such as /dev/stdin and <(zcat FILE)."""
-    if path.is_fifo() or path.is_char_device() or path.is_socket():
-        raise UserError(f"{path} is a pipe, and is read more than once: write it to a file, and give that")
-
-
-def invalid_byte(text: str) -> str:
-    """Says which byte is the first that was not UTF-8 and was kept by "surrogateescape"; "" if none was."""
-    escaped = re.search("[\udc80-\udcff]", text)
-    return f"invalid UTF-8: byte {ord(escaped[0]) - 0xDC00:#04x}" if escaped else ""

@@ -1,0 +1,88 @@
+"""Tables in every dress give the same cells, no row is lost, and blank ones are none."""
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lib.command_line import UserError
+from lib.data import frames
+from lib.data.frames import TableFormat, read_table
+
+from tests.support.builders import write_file
+
+HEADER = ["id", "smiles", "note"]
+CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\x1c\x1d\x1e"), max_size=6)
+ROWS = st.lists(st.tuples(st.sampled_from(["1", "x"]), CELL, CELL), min_size=1, max_size=5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+def read(folder, name, content, **form) -> dict[int, list[str]]:
+    """Line -> cells."""
+    frame = read_table(write_file(folder / name, content), TableFormat(**form))
+    return dict(zip(frame.index, frame.values.tolist(), strict=True))
+
+
+@settings(deadline=None, max_examples=50)
+@given(ROWS, st.sampled_from(",;\t|"), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+def test_cells_come_back(folder, rows, mark, encoding):
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=mark, lineterminator="\r\n").writerows([HEADER, *rows])
+    form = {"encoding": "utf-16"} if encoding == "utf-16" else {}
+    found = read(folder, "a.csv.gz", text.getvalue().encode(encoding), **form)
+    assert [*found.values()] == [*map(list, rows)]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_blank_short_and_long_rows(rows, folder, monkeypatch):
+    monkeypatch.setattr(frames, "ROWS", rows)
+    found = read(folder, "a.csv", "smiles,y,z\nC,1,2\n\n,,\n , ,,,\nCC,1\nCN,1,2,\nCO,1,2,3\nN,4,5\n")
+    assert found.pop(8) == ["4 cells, the header has 3: CO,1,2,3"] * 3
+    assert found == {2: ["C", "1", "2"], 6: ["CC", "1", ""], 7: ["CN", "1", "2"], 9: ["N", "4", "5"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.smi", "CCO a b\n\nCN\n", {1: ["CCO", "a b"], 3: ["CN", ""]}),
+        ("a.ism", "SMILES id\nCCO x\n", {2: ["CCO", "x"]}),
+        ("a.can", "smiles\ty\nCCO\t1\n", {2: ["CCO", "1"]}),
+        ("a.cxsmiles", "CCO |atomProp|\r\n", {1: ["CCO", "|atomProp|"]}),
+        ("a.tab", "y\tSmiles\n1\tCCO\n", {2: ["1", "CCO"]}),
+        ("a.txt", "\ufeffid;smiles\n1,5;CCO\n", {2: ["1,5", "CCO"]}),
+    ],
+)
+def test_files_are_read_by_their_content(name, content, rows, folder):
+    assert read(folder, name, content) == rows
+
+
+def test_a_table_without_a_header_and_one_in_another_encoding(folder):
+    assert read(folder, "a.csv", "1;CCO\n", header=False, column="2") == {1: ["1", "CCO"]}
+    content = "smiles;größe\nCCO;µ\n".encode("cp1252")
+    assert read(folder, "a.csv", content, encoding="cp1252") == {2: ["CCO", "µ"]}
+    assert read(folder, "a.csv", content) == {2: ["CCO", r"\xb5"]}
+
+
+def test_parquet_gives_the_cells_of_csv(folder):
+    columns = {"smiles": ["CCO", None, "C"], "y": [1.5, None, None], "ring": [True, None, False]}
+    pd.DataFrame(columns).to_parquet(path := folder / "a.parquet")
+    frame = read_table(path, TableFormat())
+    assert frame.values.tolist() == [["CCO", "1.5", "True"], ["C", "", "False"]]
+    assert [*frame.index] == [2, 4]
+
+
+REFUSED = {"mol,y\nC,1\n": "has no column 'smiles', but 'mol', 'y'", "smiles,y\n": "a header alone"}
+REFUSED |= {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}
+REFUSED |= {"PK\3\4\0": "is not text"}
+
+
+@pytest.mark.parametrize("content", REFUSED)
+def test_what_is_refused(content, folder):
+    with pytest.raises((UserError, ValueError), match=f"a.csv.*{REFUSED[content]}"):
+        read(folder, "a.csv", content)
