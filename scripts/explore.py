@@ -1,6 +1,6 @@
 """What an ExLM makes of a sentence with masks (figures 7, 10 and 11 of the paper).
 
-    python scripts/explore.py pretrained/exlm-molecules "CC(=O)<mask>c1ccccc1C(=<mask>)O"
+    python scripts/explore.py checkpoints/exlm/checkpoint_last.pt "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
 prints each state's most probable tokens, and the best decoding of the sentence; writes graph.json (all of it,
 with the transition matrix), transitions.png (the matrix as a heatmap) and index.html (the graph of states, to

@@ -6,7 +6,7 @@
 #
 #   DATASET     names the hyper-parameters: those of table 8 for bace, bbbp, tox21, sider, muv, clintox and toxcast,
 #               and defaults for any other name
-#   CHECKPOINT  of a pre-training, or a folder for transformers such as pretrained/exlm-molecules
+#   CHECKPOINT  of a pre-training, or a folder for transformers such as pretrained/mlm-molecules
 #   DATA        a folder made by prepare_moleculenet.py with the dictionary of the pre-training
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt, {valid,test}.predictions.csv (of values also .png) and, last,
 #               result.json

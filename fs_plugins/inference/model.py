@@ -259,7 +259,7 @@ def load(
 ) -> Model:
     """Returns a trained model, with the dictionary and the tokenizer that lie beside it.
 
-    >>> model = load("checkpoints/exlm/checkpoint_best.pt")  # or load("pretrained/exlm-molecules")
+    >>> model = load("checkpoints/exlm/checkpoint_best.pt")  # or load("pretrained/mlm-molecules")
     >>> [(vector, remark)] = model.embed("Good news.")
     >>> model.fill("This is <mask>.").text
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fs_plugins.data.smiles_tokens import is_smiles
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.exlm.settings import Values
 from fs_plugins.files import atomic, check_absent
@@ -19,14 +18,12 @@ from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
 from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
 from fs_plugins.measures.masked_samples import SEED, load_samples
-from fs_plugins.measures.molecule_filling import FILLINGS, filling
 
 # name -> its function, and the number of samples by default
 MEASURES = {
     "probe": (probe, 1000),
     "joint": (joint_likelihood, 1000),
     "states": (use_of_states, 200),
-    "filling": (filling, 1000),
     "entropy": (corpus_entropy, None),
 }
 POSITIVE = Values(int, 1)
@@ -57,15 +54,10 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=POSITIVE, metavar="N", help=longest)
-            mode = "eos" if name == "filling" else None  # single molecules
-            what = f"what a sample is (default: {mode or 'as trained'})"
-            add("--sample-break-mode", choices=BREAK_MODES, default=mode, help=what)
-        if name in ("joint", "filling"):
+            add("--sample-break-mode", choices=BREAK_MODES, help="what a sample is (default: as trained)")
+        if name == "joint":
             passes = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
             add("--passes", type=POSITIVE, nargs="+", metavar="N", default=[1], help=passes)
-        if name == "filling":
-            each = "of each (default: %(default)s)"
-            add("--fillings", type=POSITIVE, default=FILLINGS, metavar="N", help=each)
     return parser.parse_args(argv)
 
 
@@ -85,8 +77,8 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
 
 
 def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
-    """Yields what a measure says of a model at each p and number of passes. Raises ValueError for fillings
-    of a model of text, and a model without data."""
+    """Yields what a measure says of a model at each p and number of passes. Raises ValueError for a model
+    without data."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     if checkpoint.data is None:
@@ -99,10 +91,6 @@ def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
         options |= {"split": args.split, "max_sentences": args.max_sentences}
         yield from (function(checkpoint, share, **options) for share in shares)
         return
-    if args.measure == "filling":
-        options["fillings"] = args.fillings
-        if not is_smiles(checkpoint.dictionary.symbols):
-            raise ValueError(f"filling is for models of SMILES, {checkpoint.path} is one of text")
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
     several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]

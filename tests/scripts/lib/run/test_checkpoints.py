@@ -61,7 +61,7 @@ def test_a_folder_that_was_filled_anew_says_nothing(checkpoint, tmp_path, text):
 
 
 def test_a_folder_for_transformers_is_read_as_its_checkpoint(checkpoints, folders):
-    for kind in ("exlm", "repeated"):
+    for kind in ("exlm", "mlm"):
         theirs, ours = read_checkpoint(checkpoints[kind]), read_checkpoint(folders[kind])
         assert theirs.flags.items() <= ours.flags.items() and ours.dictionary == folders[kind]
         for name in ("entries", "repeat", "expands", "max_positions"):
