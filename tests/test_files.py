@@ -109,6 +109,13 @@ def test_one_run_at_a_time(impatient, tmp_path):
         (folder / "lock").write_text("kill 1 on \x1b[2J")  # of which no escape sequence is shown
         with pytest.raises(ValueError, match="kill 1 on 2J"), files.locked(folder):
             pass
+    before = os.umask(0o002)  # as of a group that shares a folder
+    try:
+        (folder / "lock").unlink()
+        with files.locked(folder):
+            assert (folder / "lock").stat().st_mode & 0o777 == 0o664
+    finally:
+        os.umask(before)
     victim = write_file(tmp_path / "victim", "thesis")
     (folder / "lock").unlink()
     (folder / "lock").symlink_to(victim)
