@@ -29,6 +29,7 @@ def of_gloo():
 
 atexit.register(lambda: print(of_gloo()))  # runs after those that are registered later
 import fs_plugins
+fs_plugins.register()
 from fairseq.data.iterators import BufferedIterator
 from fairseq.distributed import utils
 
