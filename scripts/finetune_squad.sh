@@ -5,8 +5,8 @@
 #
 #   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM
 #   DATA        a folder made by prepare_squad.py with the dictionary of the pre-training
-#   SAVE        the folder of this run: train.log, checkpoint_best.pt (by F1), predictions.json,
-#               nbest_predictions.json, null_odds.json, best_answers.json and, last, result.json
+#   SAVE        the folder of this run: train.log, checkpoint_best.pt (by F1), predictions.json and, last,
+#               result.json
 #
 # As finetune_glue.sh (see its --help), with configs/finetune/squad2.flags and four more options for the windows:
 #

@@ -110,7 +110,7 @@ def test_commands_run_without_extras(folder):
         result = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
         assert result.returncode == 0, f"{shlex.join(words)}\n{result.stdout[-3000:]}{result.stderr[-3000:]}"
         ran.append(name)
-    assert {"explore.py", "pretrain_text.sh", "molecules.py", "export_huggingface.py"} <= {*ran}
-    code = text.partition("## Use a model from Python")[2].partition("```python\n")[2].partition("```")[0]
+    assert {"pretrain_text.sh", "molecules.py", "export_huggingface.py"} <= {*ran}
+    (code,) = re.findall(r"```python\n(from fs_plugins.*?)```", text, flags=re.DOTALL)
     subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, check=True)
     assert (folder / "FOLDER" / "config.json").is_file()
