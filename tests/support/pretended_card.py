@@ -1,0 +1,119 @@
+"""A GPU pretended on a CPU: ``pytest -p tests.support.pretended_card``, before anything imports torch.
+
+Tensors on cuda:0 are PyTorch's own, with the host's memory (pretended_card.cpp). PyTorch thus refuses what it
+refuses on a GPU (tensors on several devices, ``.numpy()``), and runs backward passes in the autograd thread
+of the GPU. The DAG op's CUDA kernels are the emulated ones of tests/cuda_emulation. :func:`waits` counts what
+would wait for the GPU.
+
+It shows nothing of kernels, streams, memory or speed, and random numbers are the CPU's.
+"""
+
+import contextlib
+import ctypes
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+HERE = Path(__file__).resolve()
+SOURCE = HERE.with_suffix(".cpp")
+TORCH = Path(importlib.util.find_spec("torch").origin).parent
+
+
+def compiled(name: str, *sources: Path, options: str) -> Path:
+    """Returns a library of these sources, compiled once for each of their contents and each PyTorch."""
+    key = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + f"{TORCH} {options}".encode())
+    library = Path(tempfile.gettempdir()) / f"exlm-{name}-{os.getuid()}-{key.hexdigest()[:16]}.so"
+    if not library.exists():
+        part = library.with_suffix(f".{os.getpid()}")
+        command = ["g++", "-shared", "-fPIC", *options.split(), "-x", "c++", *sources, "-o", part]
+        subprocess.run([*command, f"-L{TORCH}/lib", "-lc10", "-ltorch_cpu"], check=True)
+        part.replace(library)
+    return library
+
+
+def insert() -> ctypes.CDLL:
+    """Loads the card, before torch asks for one."""
+    assert "torch" not in sys.modules, "torch was imported before the card"
+    library = compiled("card", SOURCE, options=f"-std=c++20 -O1 -I{TORCH}/include")
+    for name in ("libc10.so", "libtorch_cpu.so"):
+        ctypes.CDLL(str(TORCH / "lib" / name), ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(library))
+
+
+card = insert()
+
+import torch  # noqa: E402
+
+CUDA = {
+    "is_available": True,
+    "is_initialized": True,
+    "is_bf16_supported": True,
+    "device_count": 1,
+    "current_device": 0,
+    "get_device_name": "pretended",
+    "get_device_capability": (9, 0),
+    "get_device_properties": SimpleNamespace(
+        name="pretended", major=9, minor=0, total_memory=2**36, multi_processor_count=132
+    ),
+    "current_stream": SimpleNamespace(cuda_stream=None),
+    "memory_allocated": 0,
+    "max_memory_allocated": 0,
+    "device": contextlib.nullcontext(),
+    "device_of": contextlib.nullcontext(),
+    "get_rng_state": torch.zeros(1, dtype=torch.uint8),
+}
+NOTHING = "_lazy_init empty_cache reset_peak_memory_stats synchronize set_device manual_seed manual_seed_all"
+for name, value in {**CUDA, **dict.fromkeys([*NOTHING.split(), "set_rng_state"])}.items():
+    setattr(torch.cuda, name, lambda *args, value=value, **kwargs: value)
+torch.Tensor.cuda = lambda tensor, *args, non_blocking=False, **kwargs: tensor.to(
+    "cuda", non_blocking=non_blocking
+)
+torch.Tensor.pin_memory = lambda tensor, *args: tensor
+
+from fs_plugins.custom_ops import library  # noqa: E402
+from tests import cuda_emulation  # noqa: E402
+
+with tempfile.TemporaryDirectory() as folder:
+    kernels = cuda_emulation.build("g++", Path(folder) / "emulated.so")._library
+load_cpu = library.load
+library.load = lambda device: kernels if device == "cuda" else load_cpu(device)
+
+counters: list[Counter] = []
+
+
+def asking() -> str:
+    """Returns the file and function that a wait is of: the innermost that is not torch's."""
+    frame = sys._getframe(2)
+    while frame and (frame.f_code.co_filename == str(HERE) or str(TORCH) in frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return "a backward pass"
+    path = frame.f_code.co_filename
+    root = next((root for root in ("fs_plugins", "fairseq", "fairseq_cli") if f"/{root}/" in path), None)
+    path = path[path.rindex(f"/{root}/") + 1 :] if root else Path(path).name
+    return f"{path} {frame.f_code.co_qualname}:{frame.f_lineno}"
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+def on_wait(operator: bytes) -> None:
+    for counter in counters:
+        counter[f"{asking()} {operator.decode()}"] += 1
+
+
+card.tell_waits(on_wait)
+
+
+@contextlib.contextmanager
+def waits():
+    """Gives a Counter of the waits inside, by file, function, line and operator."""
+    counters.append(counter := Counter())
+    try:
+        yield counter
+    finally:
+        counters.remove(counter)
