@@ -18,6 +18,7 @@ def recorded_outputs(model: nn.Module) -> Iterator[list[Tensor]]:
         hook.remove()
 
 
-def totals(logging_outputs: list[dict], *names: str) -> list[float]:
-    """Returns the sum of each name over the logging outputs of all workers and steps."""
-    return [sum(float(log.get(name, 0)) for log in logging_outputs) for name in names]
+def totals(logging_outputs: list[dict], *names: str) -> list:
+    """Returns the sum of each name over the logging outputs of all workers and steps: numbers, or scalars on
+    their device."""
+    return [sum(log.get(name, 0) for log in logging_outputs) for name in names]

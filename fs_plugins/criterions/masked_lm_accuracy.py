@@ -20,7 +20,7 @@ class MaskedLmAccuracy(MaskedLmLoss):
         target = sample["target"]
         masked = target.ne(self.padding_idx)
         # If no token is masked, masked_lm has logits of other tokens, which count for nothing.
-        right = outputs[0].argmax(-1) == target[masked] if masked.any() else masked.new_zeros(1)
+        right = outputs[0].argmax(-1) == target[masked] if sample_size else masked.new_zeros(1)
         return loss, sample_size, {**logging_output, "right": right.sum()}
 
     @staticmethod

@@ -11,7 +11,7 @@ from fs_plugins.custom_ops.dag_loss import node_posteriors
 
 def is_word(tokens: Tensor, dictionary) -> Tensor:
     """Returns which tokens are neither ``<s>`` nor ``</s>`` nor padding."""
-    return ~torch.isin(tokens, tokens.new_tensor([dictionary.bos(), dictionary.eos(), dictionary.pad()]))
+    return (tokens != dictionary.bos()) & (tokens != dictionary.eos()) & (tokens != dictionary.pad())
 
 
 def path_posteriors(
@@ -46,11 +46,12 @@ def divergences(q: Tensor, masked: Tensor, log_probs: Callable[[int], Tensor]) -
     Args:
         q: [B, M, k].
         masked: [B, M] bool.
-        log_probs: of sentence b [L of it, V], log-probabilities of the vocabulary at its nodes.
+        log_probs: of sentence b [L, V], log-probabilities of the vocabulary at its nodes.
     """
     result = torch.zeros_like(q[..., 0])
-    for b, wanted in enumerate(masked):
-        targets = wanted.nonzero()[:, 0]
+    order = masked.sort(dim=1, descending=True, stable=True).indices  # masked targets first
+    for b, count in enumerate(masked.sum(1).tolist()):  # waits for a GPU once
+        targets = order[b, :count]
         probs = log_probs(b).unflatten(0, (-1, q.shape[-1]))[targets].exp()  # [masked, k, V]
         own = q[b, targets]
         mixed = (own[..., None] * probs).sum(1)

@@ -74,8 +74,11 @@ class StatesCriterion(FairseqCriterion):
         masked = is_word(graph.layout.targets[MEASURED], self.task.target_dictionary)
         paths, _ = path_posteriors(graph, sentences=MEASURED)
         q = shares(own_states(paths, paths.shape[2] // paths.shape[1]))
-        differing = divergences(q, masked, graph.log_probs)
-        return {"masked": masked.sum(), "entropy": entropy(q)[masked].sum(), "divergence": differing.sum()}
+        return {
+            "masked": int(masked.sum()),  # on the host: each meter asks whether it is 0
+            "entropy": torch.where(masked, entropy(q), 0).sum(),
+            "divergence": divergences(q, masked, graph.log_probs).sum(),
+        }
 
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:

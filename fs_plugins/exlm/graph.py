@@ -90,9 +90,8 @@ class StateGraph(NamedTuple):
         return node_logits(self.node_states[sentences], self.output_weight, self.output_bias)
 
     def log_probs(self, b: int) -> Tensor:
-        """Returns [L of sentence b, V] log-probabilities of the vocabulary at each node, float32."""
-        logits = self.logits(slice(b, b + 1))[0, : int(self.layout.node_lengths[b])]
-        return logits.float().log_softmax(-1)
+        """Returns [L, V] log-probabilities of the vocabulary at each node of sentence b, float32."""
+        return self.logits(slice(b, b + 1))[0].float().log_softmax(-1)
 
     def match(self, words: Tensor, score: Callable = target_scores) -> Tensor:
         """Returns log-probabilities [B, M, L] of words [B, M] at all nodes."""

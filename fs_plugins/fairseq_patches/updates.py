@@ -6,6 +6,8 @@ ten times an update. tests/support/update_counter.py counts both.
 
 import torch
 from fairseq import utils
+from fairseq.criterions.masked_lm import MaskedLmLoss
+from fairseq.optim import FairseqOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 from fairseq.trainer import Trainer
 from torch import Tensor
@@ -65,6 +67,21 @@ if not utils.multi_tensor_l2norm_available:  # needs apex
 def read_the_norm_once(original, *args, **kwargs):
     """fairseq asks the GPU up to seven times whether the norm is finite, and more than what."""
     return original(*args, **kwargs).cpu()
+
+
+@wrap(FairseqOptimizer, "multiply_grads")
+def multiply_by_a_number(original, optimizer, c):
+    """With --clip-norm the factor is a tensor, of the norm that was read, which fairseq would copy back."""
+    return original(optimizer, float(c) if torch.is_tensor(c) and c.device.type == "cpu" else c)
+
+
+@wrap(MaskedLmLoss, "forward")
+def read_the_sample_size_once(original, *args, **kwargs):
+    """fairseq asks the GPU some ten times an update for the number of masked tokens, and for the norm that it
+    has scaled; here at the end of the forward pass, which it has waited for."""
+    loss, sample_size, logging_output = original(*args, **kwargs)
+    logging_output["sample_size"] = sample_size = int(sample_size)
+    return loss, sample_size, logging_output
 
 
 @wrap(Trainer, "_reduce_and_log_stats")

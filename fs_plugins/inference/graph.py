@@ -117,7 +117,7 @@ class Sentence:
         self.symbols, self.codec, self.dictionary = ["<s>", *symbols, "</s>"], codec, dictionary
         L = int(graph.layout.node_lengths[b])
         with torch.no_grad():
-            log_probs, links = graph.log_probs(b).cpu(), graph.links[b, :L, :L].cpu()
+            log_probs, links = graph.log_probs(b)[:L].cpu(), graph.links[b, :L, :L].cpu()
         ends = dictionary.bos(), dictionary.eos()
         self.decoder = GraphDecoder(log_probs, links, *ends, special_ids(dictionary))
         self.sources = graph.layout.node_sources[b, :L].tolist()  # index of each state's symbol

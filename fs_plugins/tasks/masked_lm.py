@@ -75,8 +75,8 @@ class RepeatedMaskedLMTask(VariedMaskedLMTask):
         """Adds the counts of corrupted and of all tokens, before the repetition, to the logging output."""
         loss, sample_size, logging_output = result
         k, pad = self.cfg.repeat_times, self.source_dictionary.pad()
-        tokens = sample["net_input"]["src_tokens"].ne(pad).sum() // k
-        counts = {"corrupted": corrupted_tokens(sample["target"], k, pad).sum(), "original_tokens": tokens}
+        corrupted = corrupted_tokens(sample["target"], k, pad).sum()
+        counts = {"corrupted": corrupted, "original_tokens": sample["ntokens"] // k}
         return loss, sample_size, {**logging_output, **counts}
 
     def reduce_metrics(self, logging_outputs, criterion):

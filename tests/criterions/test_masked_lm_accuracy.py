@@ -33,7 +33,7 @@ def test_same_loss_gradient_and_figures_as_masked_lm(mlm):
             loss, sample_size, log = criterion(mlm, batch(*masks))
             loss.backward()
             gradient = torch.cat([p.grad.flatten() for p in mlm.parameters() if p.grad is not None])
-            results.append((log, loss.detach(), sample_size, gradient))
+            results.append(({**log, "size": sample_size}, loss.detach(), gradient))
         (expected, *theirs), (found, *ours) = results
         assert all(map(torch.equal, ours, theirs))
         assert {key: found[key] for key in expected} == expected

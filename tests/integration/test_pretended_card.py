@@ -29,17 +29,13 @@ SCRIPTS += ["--warmup-updates", 2, "--adam-betas", "(0.9,0.98)", "--weight-decay
 ALLOWED = {
     "fs_plugins/exlm/expansion.py Sizes.of": "shapes of the expanded batch; one a step",
     "fs_plugins/fairseq_patches/updates.py read_the_norm_once": "is it finite? one an update",
-    "fairseq/optim/fairseq_optimizer.py FairseqOptimizer.multiply_grads": "a scale, just after the norm",
-    "fairseq/logging/meters.py type_as": "meters that a checkpoint held, in a run's first update",
-    "fairseq/criterions/masked_lm.py MaskedLmLoss.forward": "which tokens are masked",
-    "fs_plugins/models/mlm.py RotaryRobertaModel.predict": "which tokens are masked",
-    "fs_plugins/criterions/masked_lm_accuracy.py MaskedLmAccuracy.forward": "which tokens are masked",
-    "fs_plugins/model_outputs.py totals": "what is logged",
-    "fairseq/logging/meters.py AverageMeter.update": "whether anything is masked",
-    "fairseq/trainer.py Trainer.train_step": "whether anything is masked",
-    "fairseq/trainer.py Trainer._reduce_and_log_stats": "the norm, that a GPU's count has scaled",
-    "fairseq/optim/dynamic_loss_scaler.py DynamicLossScaler.check_overflow": "the same",
-    "fairseq/optim/fp16_optimizer.py _FP16OptimizerMixin.clip_grad_norm": "the same",
+    "fs_plugins/fairseq_patches/updates.py read_the_sample_size_once": "after the forward pass; one a step",
+    "fairseq/criterions/masked_lm.py MaskedLmLoss.forward": "which tokens are masked: fairseq's, two a step",
+    "fs_plugins/models/mlm.py RotaryRobertaModel.predict": "which tokens are masked; one a step",
+    "fs_plugins/criterions/masked_lm_accuracy.py MaskedLmAccuracy.forward": "the same",
+    "fs_plugins/criterions/states_criterion.py StatesCriterion._use_of_states": "one a batch of a validation",
+    "fs_plugins/criterions/state_use.py divergences": "one a batch of a validation",
+    "fairseq/logging/meters.py type_as": "meters of a checkpoint, in the first update after it",
 }
 # Pre-trainings: model of configs/model (or ExLM for molecules), precision.
 TRAININGS = [
@@ -94,17 +90,19 @@ def inputs(tmp_path_factory):
 
 @pytest.fixture
 def update_waits(card, monkeypatch):
-    """The waits of each update after the first, by file and function."""
-    found, step = [], Trainer.train_step
+    """What waited, at each update after the first ("train_step") and batch of a validation ("valid_step")."""
+    found = {"train_step": [], "valid_step": []}
+    for name, counters in found.items():
+        original = getattr(Trainer, name)
 
-    def train_step(trainer, *args, **kwargs):
-        with card.waits() as waits:
-            result = step(trainer, *args, **kwargs)
-        if trainer.get_num_updates() > 1:
-            found.append(waits)
-        return result
+        def counted(trainer, *args, original=original, counters=counters, **kwargs):
+            with card.waits() as waits:
+                result = original(trainer, *args, **kwargs)
+            if trainer.get_num_updates() > 1:
+                counters.append(waits)
+            return result
 
-    monkeypatch.setattr(Trainer, "train_step", train_step)
+        monkeypatch.setattr(Trainer, name, counted)
     return found
 
 
@@ -147,7 +145,8 @@ def card_training(name, precision, corpus, inputs, tmp_path, stopped, update_wai
         return [word for word in words if word != "--disable-validation"]
 
     expected = commands.train(*flags(tmp_path / "cpu", "fp32" if precision == "fp16" else precision))
-    update_waits.clear()
+    for counters in update_waits.values():
+        counters.clear()
     with stopped(5):
         commands.train(*on_card(flags(tmp_path / "card")))
     run = commands.train(*on_card(flags(tmp_path / "card")))
@@ -157,9 +156,10 @@ def card_training(name, precision, corpus, inputs, tmp_path, stopped, update_wai
         wanted = expected.values("loss", tag)[-last:]
         assert run.values("loss", tag) == pytest.approx(wanted, rel=tolerance)
     assert run.values("gnorm") == pytest.approx(expected.values("gnorm")[-2:], rel=10 * tolerance)
-    assert len(update_waits) == 6  # updates 2 to 5; 5 and 6 again
-    unknown = {place for waits in update_waits for place in waits if functions([place]) - {*ALLOWED}}
-    assert not unknown
+    assert len(update_waits["train_step"]) == 6  # updates 2 to 5; 5 and 6 again
+    assert functions(set().union(*update_waits["train_step"], *update_waits["valid_step"])) <= {*ALLOWED}
+    for waits in update_waits["valid_step"]:  # of a batch
+        assert max(waits.values()) == 1
 
 
 # name -> data, checkpoint, split to evaluate, flags
