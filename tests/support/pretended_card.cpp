@@ -9,13 +9,12 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
-#include <map>
 #include <set>
 #include <string>
 
 using at::Tensor;
-using c10::IValue;
-using c10::StorageImpl;
+using c10::IValue, c10::Storage, c10::StorageImpl, c10::TensorImpl;
+using Keys = c10::DispatchKeySet;
 using torch::jit::Stack;
 
 static const c10::Device CARD(c10::kCUDA, 0);
@@ -27,77 +26,67 @@ static const std::set<std::string> READERS = {
     "_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "unique_consecutive",
     "unique_dim", "repeat_interleave", "bincount", "is_nonzero", "masked_scatter_"};
 
-static Tensor make(c10::Storage storage, const Tensor& like, c10::DispatchKey key) {
-  auto result = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), like.dtype());
-  result.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-  return result;
-}
-
-static c10::Storage storage_of(size_t bytes, c10::DataPtr data) {
+static Storage storage_of(size_t bytes, c10::DataPtr data) {
   return c10::make_intrusive<StorageImpl>(
       StorageImpl::use_byte_size_t(), bytes, std::move(data), c10::GetAllocator(c10::kCPU), true);
 }
 
-// The card's name for memory that `owner` keeps.
-static c10::DataPtr on_card(const c10::Storage& owner) {
-  auto keep = new c10::Storage(owner);
-  return {owner.mutable_data(), keep, [](void* p) { delete static_cast<c10::Storage*>(p); }, CARD};
+// The same memory, kept by `host`, as the card's.
+static Storage on_card(const Storage& host) {
+  auto free = [](void* owner) { delete static_cast<Storage*>(owner); };
+  return storage_of(host.nbytes(), {host.mutable_data(), new Storage(host), free, CARD});
 }
 
-// One operator's tensors on the card, as the CPU's.
+static Tensor with_sizes(Tensor t, const Tensor& like) {
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  return t;
+}
+
+// What is on the card of an operator's arguments, and its aliases on the host.
 struct Aliases {
-  std::vector<std::pair<Tensor, Tensor>> pairs;  // a tensor on the card, its alias
-  std::map<StorageImpl*, c10::Storage> storages;  // an alias's storage -> the card's
-  std::map<StorageImpl*, c10::Storage> known;     // the reverse
+  std::vector<std::pair<Storage, Storage>> storages;
+  std::vector<std::pair<Tensor, Tensor>> tensors;
 
-  bool in(const Tensor& t) const { return t.defined() && t.is_cuda(); }
-
-  c10::Storage to_host(const c10::Storage& storage) {
-    auto* impl = storage.unsafeGetStorageImpl();
-    auto& alias = known[impl];
-    if (!alias) {
-      alias = storage_of(impl->nbytes(), {impl->mutable_data(), c10::kCPU});
-      storages[alias.unsafeGetStorageImpl()] = storage;
-    }
-    return alias;
+  Storage to_host(const Storage& card) {
+    for (auto& [known, host] : storages)
+      if (known.is_alias_of(card)) return host;
+    storages.emplace_back(card, storage_of(card.nbytes(), {card.mutable_data(), c10::kCPU}));
+    return storages.back().second;
   }
 
   Tensor to_host(const Tensor& t) {
-    if (!in(t)) return t;
-    pairs.emplace_back(t, make(to_host(t.storage()), t, c10::DispatchKey::CPU));
-    return pairs.back().second;
+    if (!t.defined() || !t.is_cuda()) return t;
+    auto alias = at::detail::make_tensor<TensorImpl>(to_host(t.storage()), Keys(c10::DispatchKey::CPU), t.dtype());
+    tensors.emplace_back(t, with_sizes(alias, t));
+    return alias;
   }
 
   Tensor to_card(const Tensor& t) {
     if (!t.defined()) return t;
-    for (auto& [original, alias] : pairs) {
-      if (alias.is_same(t)) return original;
-      if (alias.storage().is_alias_of(t.storage())) {  // a view; of a parameter no inference tensor
-        auto view = at::detail::make_tensor<c10::TensorImpl>(
-            c10::TensorImpl::VIEW, c10::Storage(original.storage()), original.key_set(), t.dtype());
-        view.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
-        return view;
-      }
+    for (auto& [card, host] : tensors) {
+      if (host.is_same(t)) return card;
+      if (host.storage().is_alias_of(t.storage()))  // a view; it has the keys of what it views, as inference asks
+        return with_sizes(at::detail::make_tensor<TensorImpl>(
+            TensorImpl::VIEW, Storage(card.storage()), card.key_set(), t.dtype()), t);
     }
-    return make(storage_of(t.storage().nbytes(), on_card(t.storage())), t, c10::DispatchKey::CUDA);
+    return with_sizes(at::detail::make_tensor<TensorImpl>(
+        on_card(t.storage()), Keys(c10::DispatchKey::CUDA), t.dtype()), t);
   }
 
-  // What an operator gave another size or storage (out=, resize_, set_).
+  // Takes over what the operator has given another size or storage (out=, resize_, set_).
   void update() {
-    for (auto& [alias, original] : storages)
-      if (alias->data() != original.data()) {
-        auto grown = c10::Storage(c10::intrusive_ptr<StorageImpl>::reclaim_copy(alias));
-        original.unsafeGetStorageImpl()->set_data_ptr_noswap(on_card(grown));
-        original.unsafeGetStorageImpl()->set_nbytes(alias->nbytes());
+    for (auto& [card, host] : storages)
+      if (card.data() != host.data()) {
+        auto grown = on_card(storage_of(host.nbytes(), std::move(host.unsafeGetStorageImpl()->mutable_data_ptr())));
+        host.unsafeGetStorageImpl()->set_data_ptr_noswap({grown.mutable_data(), c10::kCPU});
+        card.unsafeGetStorageImpl()->set_nbytes(grown.nbytes());
+        card.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(grown.unsafeGetStorageImpl()->mutable_data_ptr()));
       }
-    for (auto& [original, alias] : pairs) {
-      auto own = storages.find(alias.storage().unsafeGetStorageImpl());
-      auto* impl = original.unsafeGetTensorImpl();
-      if (own == storages.end()) impl->set_storage_keep_dtype(storage_of(alias.storage().nbytes(), on_card(alias.storage())));
-      else if (!own->second.is_alias_of(original.storage())) impl->set_storage_keep_dtype(own->second);
-      if (original.sizes() != alias.sizes() || original.strides() != alias.strides() ||
-          original.storage_offset() != alias.storage_offset())
-        impl->set_sizes_and_strides(alias.sizes(), alias.strides(), alias.storage_offset());
+    for (auto& [card, host] : tensors) {
+      for (auto& [storage, alias] : storages)
+        if (alias.is_alias_of(host.storage()) && !storage.is_alias_of(card.storage()))
+          card.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+      with_sizes(card, host);
     }
   }
 };
@@ -126,7 +115,7 @@ static void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   for (auto& argument : arguments) {
     const bool list = argument.isList();
     argument = each(argument, [&](const Tensor& t) {
-      any |= aliases.in(t);
+      any |= t.defined() && t.is_cuda();
       foreign |= t.defined() && !t.is_cuda() && t.dim() > 0 && !copies && !(indexes && list);
       return aliases.to_host(t);
     });
@@ -152,7 +141,7 @@ static void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
   at::AutoDispatchBelowADInplaceOrView guard;
   auto wide = narrow.defined() ? arguments.back().toTensor() : Tensor();
   for (auto& argument : arguments) stack->push_back(std::move(argument));
-  op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  op.redispatchBoxed(Keys(c10::DispatchKey::CPU), stack);
   aliases.update();
   if (narrow.defined()) {
     narrow.copy_(wide);
@@ -167,14 +156,6 @@ TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFun
 TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
-
-struct Memory final : c10::Allocator {
-  c10::DataPtr allocate(size_t n) override {
-    return on_card(storage_of(n, c10::GetAllocator(c10::kCPU)->allocate(n)));
-  }
-  void copy_data(void* to, const void* from, std::size_t n) const override { default_copy_data(to, from, n); }
-} memory;
-REGISTER_ALLOCATOR(c10::kCUDA, &memory);
 
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::kCUDA> {
   c10::Device exchangeDevice(c10::Device) const override { return CARD; }

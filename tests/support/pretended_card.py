@@ -25,23 +25,19 @@ SOURCE = HERE.with_suffix(".cpp")
 TORCH = Path(importlib.util.find_spec("torch").origin).parent
 
 
-def compiled(name: str, *sources: Path, options: str) -> Path:
-    """Returns a library of these sources, compiled once for each of their contents and each PyTorch."""
-    key = hashlib.sha256(b"".join(path.read_bytes() for path in sources) + f"{TORCH} {options}".encode())
-    library = Path(tempfile.gettempdir()) / f"exlm-{name}-{os.getuid()}-{key.hexdigest()[:16]}.so"
+def insert() -> ctypes.CDLL:
+    """Loads the card, which is compiled once for each of its sources and each PyTorch."""
+    assert "torch" not in sys.modules, "torch was imported before the card"
+    key = hashlib.sha256(SOURCE.read_bytes() + str(TORCH).encode()).hexdigest()[:16]
+    library = Path(tempfile.gettempdir()) / f"exlm-card-{os.getuid()}-{key}.so"
     if not library.exists():
         part = library.with_suffix(f".{os.getpid()}")
-        command = ["g++", "-shared", "-fPIC", *options.split(), "-x", "c++", *sources, "-o", part]
-        subprocess.run([*command, f"-L{TORCH}/lib", "-lc10", "-ltorch_cpu"], check=True)
+        command = (
+            f"g++ -std=c++20 -O1 -shared -fPIC {SOURCE} -I{TORCH}/include -L{TORCH}/lib -lc10 -ltorch_cpu"
+        )
+        subprocess.run([*command.split(), "-o", part], check=True)
         part.replace(library)
-    return library
-
-
-def insert() -> ctypes.CDLL:
-    """Loads the card, before torch asks for one."""
-    assert "torch" not in sys.modules, "torch was imported before the card"
-    library = compiled("card", SOURCE, options=f"-std=c++20 -O1 -I{TORCH}/include")
-    for name in ("libc10.so", "libtorch_cpu.so"):
+    for name in ("libc10.so", "libtorch_cpu.so"):  # for the card to find
         ctypes.CDLL(str(TORCH / "lib" / name), ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(library))
 
@@ -50,30 +46,22 @@ card = insert()
 
 import torch  # noqa: E402
 
-CUDA = {
-    "is_available": True,
-    "is_initialized": True,
-    "is_bf16_supported": True,
+ABOUT = {"name": "pretended", "major": 9, "minor": 0, "total_memory": 2**36, "multi_processor_count": 132}
+VALUES = {
+    **dict.fromkeys(["is_available", "is_initialized", "is_bf16_supported"], True),
+    **dict.fromkeys(["current_device", "memory_allocated", "max_memory_allocated"], 0),
+    **dict.fromkeys(["_exchange_device", "_maybe_exchange_device"], 0),
+    **dict.fromkeys(["_lazy_init", "empty_cache", "reset_peak_memory_stats", "synchronize", "set_device"]),
+    **dict.fromkeys(["manual_seed", "manual_seed_all", "set_rng_state"]),
     "device_count": 1,
-    "current_device": 0,
     "get_device_name": "pretended",
     "get_device_capability": (9, 0),
-    "get_device_properties": SimpleNamespace(
-        name="pretended", major=9, minor=0, total_memory=2**36, multi_processor_count=132
-    ),
+    "get_device_properties": SimpleNamespace(**ABOUT),
     "current_stream": SimpleNamespace(cuda_stream=None),
-    "memory_allocated": 0,
-    "max_memory_allocated": 0,
-    "device": contextlib.nullcontext(),
-    "device_of": contextlib.nullcontext(),
     "get_rng_state": torch.zeros(1, dtype=torch.uint8),
 }
-NOTHING = "_lazy_init empty_cache reset_peak_memory_stats synchronize set_device manual_seed manual_seed_all"
-for name, value in {**CUDA, **dict.fromkeys([*NOTHING.split(), "set_rng_state"])}.items():
+for name, value in VALUES.items():
     setattr(torch.cuda, name, lambda *args, value=value, **kwargs: value)
-torch.Tensor.cuda = lambda tensor, *args, non_blocking=False, **kwargs: tensor.to(
-    "cuda", non_blocking=non_blocking
-)
 torch.Tensor.pin_memory = lambda tensor, *args: tensor
 
 from fs_plugins.custom_ops import library  # noqa: E402
