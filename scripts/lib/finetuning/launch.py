@@ -9,7 +9,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, counted, script
 from lib.recipes import FLAGS, benchmark, files_of
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.launch import IMPORTED, Training, arguments, called, devices, launch
+from lib.run.launch import IMPORTED, Training, arguments, called, devices, drop_schedule, launch
 
 from fs_plugins.checkpoint_settings import is_pretraining
 from fs_plugins.data.vocabulary import dictionary_file
@@ -90,7 +90,9 @@ def resolve(name: str, words: list[str]) -> Training:
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")
 
-    training.flags = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}") | flags
+    schedule = Flags.of(f"--total-num-update {updates} --warmup-updates {warmup}")
+    training.flags = schedule | flags
+    drop_schedule(training.flags, args.user | (schedule if "--warmup-ratio" in args.user else {}))
     training.flags |= Flags.of(f"--batch-size {update // (steps * workers)} --update-freq {steps}")
     training.flags = training.flags | device_flags | args.user.only(*device_flags)  # the user wins
     training.flags.set("--seed", args.seed)

@@ -48,6 +48,7 @@ FREE = re.compile(
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
 BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+OWN_PRECISION = {"--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}  # fairseq's, besides these
 PRECISIONS = {
     "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
     "bf16": ("--bf16", "bfloat16"),
@@ -163,7 +164,8 @@ def devices(
     if one_gpu:
         environment, gpus = {}, min(gpus, 1)
     flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
-    flags |= Flags.of(PRECISIONS[args.precision or ("fp16" if gpus else "fp32")][0])
+    default = "fp16" if gpus and not OWN_PRECISION & args.user.keys() else "fp32"
+    flags |= Flags.of(PRECISIONS[args.precision or default][0])
     workers = max(gpus, 1)
     if environment.get("RANK") or environment.get("WORLD_SIZE"):
         rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
@@ -173,6 +175,13 @@ def devices(
             device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
             flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
     return workers, flags | Flags.of(f"--distributed-world-size {workers}")
+
+
+def drop_schedule(flags: Flags, user: Flags) -> None:
+    """Drops the warm-up and the length of configs/'s schedule if the user chose another, which may not take
+    them."""
+    if flags.value("--lr-scheduler") != "polynomial_decay":
+        flags.pop_all(*{"--warmup-updates", "--total-num-update"} - user.keys())
 
 
 def choose_optimizer(training: Training) -> None:

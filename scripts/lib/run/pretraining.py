@@ -14,7 +14,7 @@ from lib.command_line import Flags, UserError, count, counted, positive, script,
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
-from lib.run.launch import LAST, Training, arguments, called, devices, launch
+from lib.run.launch import LAST, Training, arguments, called, devices, drop_schedule, launch
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
@@ -102,8 +102,7 @@ def settle(corpus: str, words: list[str]) -> Training:
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # short run
-    if flags.value("--lr-scheduler") != "polynomial_decay" and "--total-num-update" not in user:
-        flags.pop_all("--total-num-update")  # fairseq's other schedules refuse it
+    drop_schedule(flags, user)
     set_states(corpus, args, flags, least)
 
     workers, device_flags = devices(args)

@@ -69,6 +69,28 @@ def test_updates_and_rows_are_those_of_fairseqs_batches(toy_inputs, tmp_path):
     assert cfg.task.sentences == 2
 
 
+@pytest.mark.parametrize("schedule", ["fixed", "inverse_sqrt", "cosine", "tri_stage"])
+def test_another_schedule_gets_no_flags_of_ours(ask, schedule):
+    """But the warm-up that was asked for."""
+    of_task = ["data", "--task", "glue", "--criterion", "sentence_prediction"]
+    words = [*of_task, *ask("glue", "--lr-scheduler", schedule, "--cpu").flags.words()]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert args.lr_scheduler == schedule and not hasattr(args, "total_num_update")
+    if schedule == "fixed":
+        words = (
+            "--lr-scheduler",
+            schedule,
+            "--warmup-ratio",
+            "0.5",
+            "--max-epoch",
+            "4",
+            "--batch-size",
+            "32",
+        )
+        flags = ask("glue", *words, "--total-num-update", "9").flags
+        assert (flags.value("--warmup-updates"), flags.value("--total-num-update")) == ("10", "9")
+
+
 def test_what_mnlis_model_has_to_be(toy_inputs):
     mnli, plain = (read_checkpoint(toy_inputs / f"checkpoints/{name}.pt") for name in ("mnli", "exlm"))
     check_mnli(mnli, plain)

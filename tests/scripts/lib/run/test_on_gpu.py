@@ -10,7 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from lib.command_line import UserError
+from lib.command_line import Flags, UserError
 from lib.run import on_gpu
 from lib.run.launch import devices
 
@@ -47,7 +47,7 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
     assert on_gpu.visible_gpus() == found
-    workers, flags = devices(Namespace(gpus=None, precision=None))
+    workers, flags = devices(Namespace(gpus=None, precision=None, user=Flags()))
     assert (workers, "--fp16" in flags) == (max(1, len(found)), bool(found))
     monkeypatch.setenv("PATH", "")  # without a driver
     assert on_gpu.visible_gpus({}) == []

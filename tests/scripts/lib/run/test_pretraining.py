@@ -42,6 +42,32 @@ def test_every_model_has_one_and_the_same_encoder():
 
 
 @pytest.mark.parametrize(
+    "schedule", ["fixed", "inverse_sqrt", "cosine", "tri_stage", "manual", "pass_through"]
+)
+def test_another_schedule_gets_no_flags_of_ours(schedule):
+    """fairseq's parser refuses those that a schedule does not know."""
+    words = ["data", *flags(TEXT, "exlm", "small", "--lr-scheduler", schedule, "--cpu").words()]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    assert args.lr_scheduler == schedule and getattr(args, "warmup_updates", 0) != 100  # that of configs/
+
+
+@pytest.mark.parametrize(
+    "precision", ["--amp", "--bf16", "--fp16", "--fp32", "--memory-efficient-fp16", "--memory-efficient-bf16"]
+)
+def test_the_user_s_precision_replaces_the_default(precision):
+    found = flags(TEXT, "exlm", "small", "--gpus", 1, precision)
+    of_precision = {
+        "--amp",
+        "--bf16",
+        "--fp16",
+        "--fp32",
+        "--memory-efficient-fp16",
+        "--memory-efficient-bf16",
+    }
+    assert of_precision & found.keys() == {precision} - {"--fp32"}
+
+
+@pytest.mark.parametrize(
     ("sentences", "room", "expected"),
     [(2048, 10**8, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
 )
