@@ -13,7 +13,7 @@ from tests.support import builders, prepared
 
 PLAIN = ["--optimizer", "sgd", "--lr", 0.1, "--dropout", 0, "--attention-dropout", 0, "--max-update", 6]
 SMILES = {"exlm": ["--arch", "exlm_smiles"], "mlm": ["--arch", "mlm_smiles"]}
-# seven batches an epoch: three for its last update of four, and one process has one of them
+# seven batches an epoch: three are left for its last update, so that one process has a step less
 RAGGED = ["--batch-size", 26, "--required-batch-size-multiple", 1]
 FULL = ["--batch-size", 1000]  # one batch an epoch: the second process has no sentence
 
