@@ -15,7 +15,9 @@ import numpy as np
 import prepare_moleculenet
 import pytest
 import torch
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
@@ -147,6 +149,38 @@ def card_training(training, corpus, inputs, tmp_path, stopped, update_waits):
     assert len(update_waits["train_step"]) == 6  # updates 2 to 5; 5 and 6 again
     for waits in [*update_waits["train_step"], *update_waits["valid_step"]]:
         assert not {f: n for f, n in functions(waits).items() if n > ALLOWED.get(f, (0, ""))[0]}
+
+
+class Operators(TorchDispatchMode):
+    """Counts the calls of operators but views, which run nothing on a GPU."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def card_update_has_fewer_operators_than_parameters(precision, card, corpus, tmp_path, monkeypatch):
+    """After the last backward pass."""
+    operators, parameters = Operators(), set()
+    for owner, name in ((Trainer, "clip_grad_norm"), (Trainer, "zero_grad"), (FairseqTask, "optimizer_step")):
+        original = getattr(owner, name)
+
+        def counted(owner, *args, original=original, **kwargs):
+            if isinstance(owner, Trainer) and owner.get_num_updates() <= 1:  # the first one makes moments
+                parameters.update(owner.model.parameters())
+                operators.count = 0
+            with operators:
+                return original(owner, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+    flags = commands.pretraining(
+        corpus, tmp_path, *PLAIN, "--encoder-layers", 4, f"--{precision}", "--no-save"
+    )
+    commands.train(*on_card([flag for flag in flags if flag != "--fp32"]))
+    assert operators.count / 5 < 50 < len(parameters)
 
 
 SMALL = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 24 --encoder-attention-heads 2"
