@@ -3,8 +3,7 @@
 #
 #   bash scripts/pretrain_smiles.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
-#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; repeated-mlm, each token k times (section 3.1);
-#          or exlm-lattice or exlm-local
+#   MODEL  exlm, or mlm: SMILES-BERT, the same encoder without states; repeated-mlm, each token k times (section 3.1)
 #   SIZE   smoke, small or paper (configs/pretrain/smiles/)
 #   DATA   a folder made by prepare_smiles.py
 #   SAVE   the folder for checkpoints and log

@@ -4,7 +4,7 @@
 #   bash scripts/pretrain_text.sh MODEL SIZE DATA SAVE [options] [fairseq-train's flags]
 #
 #   MODEL  exlm, mlm or repeated-mlm; of the paper's tables 2 and 13: exlm-1d-rope, exlm-no-transitions,
-#          exlm-sparse; or, beyond the paper, exlm-lattice and exlm-local (configs/model/)
+#          exlm-sparse (configs/model/)
 #   SIZE   base or large: the paper's text models (table 10); paper, small or smoke: the study of [MASK] (table 5);
 #          with their hyper-parameters, in configs/pretrain/
 #   DATA   a folder made by prepare_text.py or fairseq-preprocess --only-source; or several, joined by ':'

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Trains the vanilla MLM, the paper's ExLM, and ExLM with state embeddings on a lattice side by side on this machine's
-# CPU, and shows what each has learned:
+# Trains the vanilla MLM and ExLM side by side on this machine's CPU, and shows what each has learned:
 #
 #   bash scripts/quickstart.sh [smiles | text] [options]
 #
-#   smiles        the molecules that RDKit ships (default); ExLM on the lattice is then fine-tuned on a property
+#   smiles        the molecules that RDKit ships (default); ExLM is then fine-tuned on a property
 #   text          English from CPython's documentation
 #   --output DIR  where everything goes (default: runs/quickstart-smiles or runs/quickstart-text)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
@@ -70,12 +69,11 @@ else
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
-echo "Pre-training three models, some 2 minutes on two cores; each has a loss of its own"
+echo "Pre-training two models, some 2 minutes on two cores; each has a loss of its own"
 of=" of $updates"
 flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin" --k 4
-train exlm-lattice "pretrain_$kind.sh" exlm-lattice quickstart "$out/data-bin"
 finish
 
 if [[ $kind == smiles ]]; then
@@ -84,18 +82,18 @@ if [[ $kind == smiles ]]; then
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
     of=''
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
-    train finetune/pretrained finetune_moleculenet.sh logP "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
+    train finetune/pretrained finetune_moleculenet.sh logP "$out/exlm/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)
-    train finetune/scratch finetune_moleculenet.sh logP "$out/exlm-lattice/checkpoint_last.pt" "$out/logP"
+    train finetune/scratch finetune_moleculenet.sh logP "$out/exlm/checkpoint_last.pt" "$out/logP"
     finish
 fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
-"$python" -m fs_plugins.measures joint "$out"/{mlm,exlm,exlm-lattice}/checkpoint_{*_*,last}.pt --mask-prob "$p" \
+"$python" -m fs_plugins.measures joint "$out"/{mlm,exlm}/checkpoint_{*_*,last}.pt --mask-prob "$p" \
     --max-sentences 500 --device cpu --output "$out/joint.json" --overwrite
 "$python" -m lib.report.quickstart "$out" "$sentence"
 quoted=$(printf %q "$out")
 cat <<END
 Next: source .venv/bin/activate
-      python scripts/explore.py $quoted/exlm-lattice/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states, as a page
+      python scripts/explore.py $quoted/exlm/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states, as a page
 README.md goes on with models and data of your own.
 END

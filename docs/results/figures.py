@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from rows import by_passes, entropies, read
 from summary import Known, mean
 
+LABELS = QUICKSTART | {"exlm-lattice": "ExLM on a lattice"}
 OTHERS = "continued|from the MLM|absolute"  # of the passes
 
 
@@ -85,14 +86,14 @@ def quickstart_figure(figure: Figure) -> None:
     data = read("quickstart_curves")
     panels = figure.subplots(1, 2, sharey=True)
     for panel, unit in zip(panels, ("updates", "seconds of a core"), strict=True):
-        colours = dict(zip(QUICKSTART, ("0.2", *COLOURS), strict=False))
+        colours = dict(zip(LABELS, ("0.2", *COLOURS), strict=False))
         for (name, length), part in data.groupby(["model", "length"], sort=False):
             longer = length > data["length"].min()
             if longer and unit == "updates":
                 continue
             each = part.groupby("updates")["joint"].agg(["mean", "min", "max"])
             xs = each.index * (1 if unit == "updates" else seconds[name])
-            label = QUICKSTART[name] + (f", {length:,} updates" if longer else "")
+            label = LABELS[name] + (f", {length:,} updates" if longer else "")
             style = {"color": colours[name], "ls": "--" if longer else "-", "label": label}
             panel.plot(xs, each["mean"], **style)
             panel.fill_between(xs, each["min"], each["max"], color=colours[name], alpha=0.15, lw=0)

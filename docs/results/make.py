@@ -27,7 +27,7 @@ from summary import Known, holm, mean, paired, text
 
 from fs_plugins.custom_ops.dag_loss import node_posteriors
 
-PAGES = ("results.md", "lattice.md", "results_appendix.md", "extensions.md")
+PAGES = ("results.md", "lattice.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
 # tables that are files of their own
@@ -38,6 +38,12 @@ ALONE = {"1": "one pass", "one by one": "one by one"}
 COUNTS = {"1": "one pass", "2": "two", "4": "four", "one by one": "one by one"}
 DRUGLIKE = "group == 'drug-like' and not label.str.contains('absolute')"
 COMPARED = f"{DRUGLIKE} and not label.str.contains('from the MLM|longer|k = 1|mixture')"
+REMOVED_RUNS = {
+    "exlm-local": "local",
+    "exlm-lattice": "lattice",
+    "exlm-lattice-last": "lattice, expanded last",
+}
+REMOVED_RUNS |= {"lattice": "lattice without state embeddings"}
 REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
 
 
@@ -63,7 +69,8 @@ def pretraining() -> pd.DataFrame:
 def plateau() -> pd.DataFrame:
     """Returns when trainings of 800 updates left the unigram plateau, over all rates and seeds."""
     data, rows = read("plateau").query("updates == 800").drop_duplicates(), []
-    labels = {run.name: run.label for target in ("graphs", "states") for run in targets()[target].runs}
+    labels = {f"{run}-p{p}": label for run, label in REMOVED_RUNS.items() for p in (15, 38, 62)}
+    labels |= {run.name: run.label for target in ("graphs", "states") for run in targets()[target].runs}
     for (p, name), part in data.groupby(["p", "name"]):
         left = part["left_plateau"]
         share = f"{100 * part['own_share'].iloc[0]:.1f}" if part["own_share"].notna().any() else ""

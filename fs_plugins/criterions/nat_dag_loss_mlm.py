@@ -1,5 +1,4 @@
-"""States alignment as a criterion (ExLM, section 4.3): the model makes the graph, whose kind has the
-likelihood."""
+"""States alignment as a criterion (ExLM, section 4.3)."""
 
 from fairseq.criterions import register_criterion
 

@@ -118,6 +118,5 @@ def _effective_states(meters) -> float:
     """Returns 2 to the mean entropy; warns of a model whose graph gains nothing."""
     states = 2 ** float(meters["_entropy"].avg)
     if states < COLLAPSED:
-        way_out = "--state-graph lattice --state-embedding-scale 1 keep states apart (exlm-lattice)"
-        logger.warning("the states of a mask have collapsed: %.3f effective states: %s", states, way_out)
+        logger.warning("the states of a mask have collapsed: %.3f effective states", states)
     return round(states, 2)

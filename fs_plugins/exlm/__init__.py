@@ -2,6 +2,5 @@
 
 To be read as section 4 of the paper: ``settings`` (what may be set), ``rotary`` and ``encoder``,
 ``expansion`` (masked tokens to k states, section 4.2), ``transitions`` (the equation of E), ``alignment``
-(section 4.3), ``graph`` and ``graphs`` (graphs of states by name), ``model``. Not in the paper are
-``lattice`` and ``extended``.
+(section 4.3), ``graph`` (the graph of a batch), ``model``.
 """

@@ -15,10 +15,8 @@ from fs_plugins.exlm.transitions import LOG_ZERO
 
 def node_logits(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Returns [B, L, V] scores of the vocabulary at nodes with states [B, L, d], by the output matrix [V, d]
-    and a bias [V], or [k, V]: node u has that of state u mod k."""
-    if bias.dim() == 1:
-        return F.linear(states, weight, bias)
-    return (F.linear(states, weight).unflatten(1, (-1, len(bias))) + bias).flatten(1, 2)
+    and a bias [V]."""
+    return F.linear(states, weight, bias)
 
 
 def target_scores(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:

@@ -106,8 +106,8 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedding (not scaled, no positions, no norm) -> dropout -> layers, with rotary positions. The last
-    layer norm, ``emb_layer_norm_after``, is left to the caller, as states' embeddings are added before it."""
+    """Embedding (not scaled, no positions, no norm) -> dropout -> layers, with rotary positions; the caller
+    applies the last layer norm, ``emb_layer_norm_after``."""
 
     def __init__(self, settings):
         super().__init__()
@@ -135,22 +135,9 @@ class Encoder(nn.Module):
             [B, N, d] features before the last layer norm ([B, R, d] with ``queries``).
         """
         x = self.dropout(self.embed_tokens(tokens))
-        return self.run(self.layers, x, coordinates, is_token, queries)
-
-    def run(
-        self,
-        layers: nn.ModuleList,
-        x: Tensor,
-        coordinates: Tensor,
-        is_token: Tensor | None,
-        queries: Tensor | None = None,
-    ) -> Tensor:
-        """Returns x [B, N, d] after layers, the last of which gives only ``queries``."""
-        if not len(layers):
-            return x if queries is None else gather_tokens(x, queries)
         rotation, bias = self.rotary(coordinates, x.dtype), attention_bias(is_token, x.dtype)
-        for layer in layers:
-            wanted = queries if layer is layers[-1] else None
+        for layer in self.layers:
+            wanted = queries if layer is self.layers[-1] else None
             if self.gradient_checkpointing and self.training:
                 x = checkpoint(layer, x, rotation, bias, wanted, use_reentrant=False)
             else:

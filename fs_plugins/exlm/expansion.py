@@ -55,7 +55,6 @@ class StateLayout:
     # [B, T] index in the expanded sentence of each original token, or of its first state if it is expanded; 0
     # on padding. A ``</s>`` that was appended is none of the T.
     first_states: Tensor
-    unexpanded: Tensor  # [B, U] token ids before the expansion, each appended ``</s>`` included, padded
     sizes: Sizes
 
 
@@ -120,7 +119,6 @@ def expand_states(
         targets=originals.gather(1, target_source).masked_fill(~has_target, pad),
         target_lengths=target_lengths,
         first_states=starts[:, :T].clamp(max=sizes.N - 1) * is_given,
-        unexpanded=F.pad(tokens, (0, max(0, sizes.U - T - 1)), value=pad)[:, : sizes.U],
         sizes=sizes,
     )
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fs_plugins.exlm.encoder import ACTIVATIONS, Encoder
 from fs_plugins.exlm.expansion import Sizes, StateLayout, expand_states
 from fs_plugins.exlm.graph import StateGraph
-from fs_plugins.exlm.graphs import GRAPHS
+from fs_plugins.exlm.transitions import edge_mask, transition_log_probs
 
 
 class LMHead(nn.Module):
@@ -32,10 +32,7 @@ class LMHead(nn.Module):
 
     def transform(self, x: Tensor) -> Tensor:
         """Returns what the output matrix is applied to, [..., d]."""
-        return self.after_dense(self.dense(x))
-
-    def after_dense(self, x: Tensor) -> Tensor:
-        return self.layer_norm(self.activation(x))
+        return self.layer_norm(self.activation(self.dense(x)))
 
 
 class MLM(nn.Module):
@@ -46,12 +43,10 @@ class MLM(nn.Module):
         heads: whether to make the LM head, and an ExLM's transitions; a fine-tuning needs neither.
     """
 
-    encoder_class: Callable = Encoder
-
     def __init__(self, settings, heads: bool = True):
         super().__init__()
         self.settings = settings
-        self.sentence_encoder = self.encoder_class(settings)
+        self.sentence_encoder = Encoder(settings)
         if heads:
             self.lm_head = LMHead(settings, self.sentence_encoder.embed_tokens)
 
@@ -88,22 +83,16 @@ class ExLM(MLM):
     def __init__(self, settings, heads: bool = True):
         super().__init__(settings, heads)
         self.k = settings.num_states
-        self.kind = GRAPHS[settings.state_graph]
         self.links_features = settings.links_feature.split(":")
         if heads and settings.alignment == "dag":
             d = settings.hidden_size
-            self.embed_places()
+            if "position" in self.links_features:
+                pad = settings.pad_token_id
+                self.link_positional = nn.Embedding(settings.max_position_embeddings + pad + 1, d, pad)
+                nn.init.normal_(self.link_positional.weight, std=d**-0.5)
             width = d * len(self.links_features)
             self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
             self.gate_linear = nn.Linear(width, settings.num_attention_heads)
-
-    def embed_places(self) -> None:
-        """Makes the embeddings of places that transitions read beside the nodes' features."""
-        if "position" in self.links_features:
-            pad = self.settings.pad_token_id
-            rows = self.settings.max_position_embeddings + pad + 1
-            self.link_positional = nn.Embedding(rows, self.settings.hidden_size, pad)
-            nn.init.normal_(self.link_positional.weight, std=self.settings.hidden_size**-0.5)
 
     def forward(
         self,
@@ -156,12 +145,8 @@ class ExLM(MLM):
     def encode(self, layout: StateLayout, queries: Tensor | None = None) -> Tensor:
         """Returns features before the last layer norm, [B, N, d] of all tokens and states, or [B, R, d] of
         those at ``queries`` [B, R]."""
-        is_token = self.is_token(layout)
+        is_token = None if layout.sizes.full else layout.tokens.ne(self.settings.pad_token_id)
         return self.sentence_encoder(layout.tokens, self.coordinates(layout), is_token, queries)
-
-    def is_token(self, layout: StateLayout) -> Tensor | None:
-        """Returns [B, N] bool, False on padding; None where there is none."""
-        return None if layout.sizes.full else layout.tokens.ne(self.settings.pad_token_id)
 
     def coordinates(self, layout: StateLayout) -> Tensor:
         """Returns [B, N, 2] where each expanded token stands (section 4.2): its index before the expansion,
@@ -172,36 +157,24 @@ class ExLM(MLM):
 
     def link(self, nodes: Tensor, layout: StateLayout, transitions: bool = True) -> StateGraph:
         """Returns the graph of nodes with features [B, L, d] before the last layer norm."""
-        features = self.node_features(nodes)
-        states, links = self.head_states(features), None
-        if transitions:
-            projected = self.project(features, layout)
-            links = self.kind.transitions(*projected, layout, self.k, self.settings.max_transition_length)
+        features = self.norm(nodes)
+        states = self.lm_head.transform(features)
+        links = self.transitions(features, layout) if transitions else None
         # Views, so that DistributedDataParallel with --find-unused-parameters takes them for used here.
         weight, bias = (p.view_as(p) for p in (self.lm_head.weight, self.lm_head.bias))
-        return StateGraph(states, weight, self.node_bias(bias), links, layout, self.kind)
+        return StateGraph(states, weight, bias, links, layout)
 
-    def node_features(self, nodes: Tensor) -> Tensor:
-        """Returns the features [B, L, d] of nodes after the last layer norm."""
-        return self.norm(nodes)
+    def transitions(self, features: Tensor, layout: StateLayout) -> Tensor:
+        """Returns log-probabilities [B, L, L] of the transitions between nodes with features [B, L, d]."""
+        s, inputs = self.settings, {"feature": features}
+        if "position" in self.links_features:  # in the expanded sentence, from pad + 1, as fairseq's
+            inputs["position"] = self.link_positional(layout.node_positions + s.pad_token_id + 1)
+        x = torch.cat([inputs[name] for name in self.links_features], dim=-1)
+        L, length = features.shape[1], s.max_transition_length
+        edges = edge_mask(s.state_graph, layout.node_lengths, L, self.k, length)
+        return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
 
-    def head_states(self, features: Tensor) -> Tensor:
-        """Returns what the output matrix is applied to, [B, L, d]."""
-        return self.lm_head.transform(features)
 
-    def node_bias(self, bias: Tensor) -> Tensor:
-        """Returns the bias of the nodes' logits, given that of the LM head."""
-        return bias
-
-    def project(self, features: Tensor, layout: StateLayout) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns queries and keys [B, L, d] and gates [B, L, H] of nodes with features [B, L, d]."""
-        places = self.places(layout)
-        x = torch.cat([places.get(name, features) for name in self.links_features], dim=-1)
-        return self.query_linear(x), self.key_linear(x), self.gate_linear(x)
-
-    def places(self, layout: StateLayout) -> dict[str, Tensor]:
-        """Returns embeddings [B, L, d] of the nodes' places, by name; numbered over the whole expanded
-        sentence, from pad + 1, as fairseq numbers tokens."""
-        if "position" not in self.links_features:
-            return {}
-        return {"position": self.link_positional(layout.node_positions + self.settings.pad_token_id + 1)}
+def make_model(settings, heads: bool = True) -> MLM:
+    """Returns the model of these settings; see :class:`MLM` for the arguments."""
+    return (MLM if settings.num_states is None else ExLM)(settings, heads)

@@ -11,12 +11,12 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 from fs_plugins.exlm.encoder import ACTIVATIONS
-from fs_plugins.exlm.graphs import GRAPHS
+from fs_plugins.exlm.transitions import GRAPHS
 
 # What a setting decides. WEIGHTS: which weights a model has, or how they begin. FUNCTION: what it computes
 # with the same weights, which loading a checkpoint does not notice. TRAINING: of a training only.
 WEIGHTS, FUNCTION, TRAINING = "weights", "function", "training"
-FEATURES = ("feature:position", "position:feature", "feature", "position", "feature:distance")
+FEATURES = ("feature:position", "position:feature", "feature", "position")
 
 
 @dataclass(frozen=True, eq=False)  # argparse hashes its types
@@ -160,8 +160,7 @@ class Settings:
         "feature:position",
         Values(str, choices=FEATURES),
         "links_feature",
-        "what transitions are computed from: feature, position (the node's), feature:position (default), or "
-        "feature:distance, of the distances to the expanded tokens before and after (not in the paper)",
+        "what transitions are computed from: feature, position (the node's), or feature:position (default)",
         *(WEIGHTS, "A:B", True),
     )
     max_transition_length: int = setting(
@@ -175,25 +174,8 @@ class Settings:
         "dag",
         Values(str, choices=GRAPHS),
         "state_graph",
-        f"transitions of a state: {'; '.join(f'{name}: {graph.help}' for name, graph in GRAPHS.items())}",
+        f"transitions of a state: {'; '.join(f'{name}: to {nodes}' for name, nodes in GRAPHS.items())}",
         *(FUNCTION, None, True),
-    )
-    state_embedding_scale: float | int = setting(
-        0.0,
-        POSITIVE,
-        "state_embedding_scale",
-        "learn for each of the K states a vector, added to its nodes before the last layer norm, and a bias "
-        "of its logits, of initial standard deviations R / 2 and 2 R (not in the paper; default 0: none; 1 "
-        "keeps states apart)",
-        *(WEIGHTS, "R", True),
-    )
-    expand_from_layer: int = setting(
-        0,
-        LENGTH,
-        "expand_from_layer",
-        "copy tokens into their states after the first J layers, which see each once, or -1: after all (not "
-        "in the paper; default 0: before the first layer)",
-        *(FUNCTION, "J", True),
     )
     bos_token_id: int = _token(0, "<s>")
     pad_token_id: int = _token(1, "<pad>")
@@ -213,23 +195,10 @@ class Settings:
                 f"repeat_times {self.repeat_times}: ExLM expands masked tokens itself; repeated tokens are "
                 "for a model without states (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
             )
-        if self.expand_from_layer > self.num_hidden_layers:
-            raise ValueError(
-                f"expand_from_layer {self.expand_from_layer}: give a number of layers from 0 (the paper's) "
-                f"to {self.num_hidden_layers}, or -1 for all"
-            )
-        if length == -1:
-            return
-        if (least := GRAPHS[self.state_graph].least_length) is None:
-            others = " or ".join(name for name, graph in GRAPHS.items() if graph.least_length)
-            raise ValueError(
-                f"max_transition_length {length}: the transitions of {self.state_graph} have a length of "
-                f"their own; give it with {others}"
-            )
-        if length < least(k):
+        if length != -1 and length < (least := 2 * k - 1):
             raise ValueError(
                 f"max_transition_length {length} leaves sentences without a path from <s> to </s>: with k "
-                f"= {k} it must be at least {least(k)}, or -1 for any length"
+                f"= {k} it must be at least {least}, or -1 for any length"
             )
 
 

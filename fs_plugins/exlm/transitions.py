@@ -1,4 +1,4 @@
-"""Transitions between states (ExLM, section 4.2, equation of E; multi-head with gates)."""
+"""Transitions between states (ExLM, section 4.2): edges, and the equation of E (multi-head with gates)."""
 
 import functools
 import math
@@ -9,6 +9,28 @@ from torch.utils.checkpoint import checkpoint
 
 HEAD_CHUNK_BYTES = 64 * 2**20  # size of a [B, heads, L, L] float32 tensor; a few are alive at a time
 LOG_ZERO = -1e30  # the logarithm of 0 where -inf would make softmax or gradients NaN
+
+GRAPHS = {  # name -> the nodes that a state has transitions to
+    "dag": "all later ones (default, the paper's)",
+    "sparse": "those of all later tokens (table 13)",
+}
+
+
+def edge_mask(graph: str, node_lengths: Tensor, L: int, k: int, max_length: int = -1) -> Tensor:
+    """Returns [B, L, L] bool, whether there is an edge from node v to node u.
+
+    Args:
+        graph: one of GRAPHS.
+        node_lengths: [B] int64, nodes of each sentence, k for each expanded token.
+        L: nodes of the longest sentence.
+        max_length: longest transition in nodes; -1 for any.
+    """
+    node = torch.arange(L, device=node_lengths.device)
+    v, u = node[:, None], node
+    edges = u > v if graph == "dag" else u // k > v // k
+    if max_length != -1:
+        edges = edges & (u - v <= max_length)
+    return edges & (node < node_lengths[:, None])[:, None, :]
 
 
 def transition_log_probs(queries: Tensor, keys: Tensor, gates: Tensor, edges: Tensor) -> Tensor:

@@ -2,8 +2,7 @@
 
 FLOPs are those of the matrix products, two a multiplication with addition, three times the forward pass.
 Each layer counts at all of its tokens, for all models alike, although ExLM's last one is computed at the
-nodes only. What is computed once for a batch, the parts of a lattice that state embeddings, the bias of the
-layer norm and positions have, is not counted.
+nodes only.
 """
 
 import argparse
@@ -16,7 +15,6 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from fs_plugins.models.flags import add_flags
-from fs_plugins.speed.states import is_late
 
 
 @dataclass(frozen=True)
@@ -41,23 +39,16 @@ def cost_of(words: list[str], V: int, T: np.ndarray, p: float, transitions: bool
     args, T = arguments(words), T.astype(np.float64)  # products overflow the int32 of fairseq's sizes
     model, d, ffn = _built(args, V), args.encoder_embed_dim, args.encoder_ffn_embed_dim
     encoder, layers = model.encoder, len(model.encoder.sentence_encoder.layers)
-    k, first = getattr(encoder, "k", 1), getattr(encoder, "first", 0)
-    alike = k if is_late(encoder) else 1  # states of a token that are computed as one
-    exlm, copies = hasattr(encoder, "k"), args.repeat_times
+    k, exlm, copies = getattr(encoder, "k", 1), hasattr(encoder, "k"), args.repeat_times
 
     targets = p * T * copies + 2 * exlm  # masked tokens; for ExLM with <s> and </s>
     tokens = T * copies + targets * (k - 1)
     outputs = targets * k  # nodes with scores of the vocabulary
-    products = outputs / alike * d * d + outputs * d * V
-    if alike > 1:
-        products = products + outputs * d  # tokens times the states' vectors, for the layer norm
-    for n, E in ((first, T), (layers - first, tokens)):
-        products = products + n * E * (4 * d * d + 2 * d * ffn + 2 * E * d)
+    products = outputs * d * (d + V) + layers * tokens * (4 * d * d + 2 * d * ffn + 2 * tokens * d)
     if exlm and transitions:
         linears = encoder.query_linear, encoder.key_linear, encoder.gate_linear
-        parts = encoder.links_features.count("feature") if alike > 1 else len(encoder.links_features)
-        heads = parts * d * sum(linear.out_features for linear in linears)
-        products = products + outputs / alike * heads + encoder.kind.multiplications(targets, k, d)
+        heads = len(encoder.links_features) * d * sum(linear.out_features for linear in linears)
+        products = products + outputs * heads + (outputs**2 / 2) * (d + targets)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Cost(parameters, tokens, float(np.mean(3 * 2 * products)))
 

@@ -1,4 +1,4 @@
-"""ExLM for fairseq: the paper's model, and what is ours by further flags."""
+"""ExLM for fairseq."""
 
 import logging
 from collections.abc import Callable
@@ -29,8 +29,6 @@ class ExLMModel(RotaryRobertaModel):
 
     def initialise(self) -> None:
         self.encoder.apply(init_bert_params)  # draws once more, so that a seed keeps giving the same weights
-        if getattr(self.encoder, "state_embedding", None) is not None:
-            self.encoder.reset_states()
         super().initialise()
 
     def predict(self, src_tokens: Tensor, target: Tensor | None = None, transitions: bool = True):

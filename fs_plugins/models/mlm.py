@@ -10,8 +10,7 @@ from fairseq.models.roberta.model import RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.exlm.extended import make_model
-from fs_plugins.exlm.model import MLM
+from fs_plugins.exlm.model import MLM, make_model
 from fs_plugins.exlm.settings import Settings
 from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
 from fs_plugins.speed import accelerate

@@ -8,10 +8,8 @@ docs/performance.md.
 from torch import nn
 
 from fs_plugins.exlm.encoder import Attention, EncoderLayer
-from fs_plugins.exlm.extended import ExtendedExLM
 from fs_plugins.speed.dropout import Dropout
 from fs_plugins.speed.layers import LeanAttention, LeanLayer
-from fs_plugins.speed.states import LateStates, is_late
 
 # each class, and the one with the same parameters that takes its place
 REPLACED = {nn.Dropout: Dropout, Attention: LeanAttention, EncoderLayer: LeanLayer}
@@ -19,7 +17,6 @@ REPLACED = {nn.Dropout: Dropout, Attention: LeanAttention, EncoderLayer: LeanLay
 
 def accelerate(model: nn.Module) -> nn.Module:
     """Returns the model, whose parts are replaced."""
-    replaced = {**REPLACED, ExtendedExLM: LateStates} if is_late(model) else REPLACED
     for module in model.modules():
-        module.__class__ = replaced.get(type(module), type(module))
+        module.__class__ = REPLACED.get(type(module), type(module))
     return model

@@ -10,7 +10,6 @@ tensors a step needs: parameters and what the step allocates at most at a time.
 
     cd scripts/benchmarks
     python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
-    python bench_step.py --expand-from-layer 0 6 9 --state-graph dag lattice
     python bench_step.py --device cuda --dtype bfloat16 --batch-size 64 --modes eager compile cuda-graph
 """
 
@@ -57,9 +56,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--mask-prob", type=float, default=0.15)
     add("--k", type=int, default=4, help="states for each masked token")
     rows = "several for a row each, interleaved"
-    add("--expand-from-layer", type=int, nargs="+", default=[0], metavar="J", help=f"the ExLM's; {rows}")
-    graphs = f"the ExLM's, lattice with state embeddings as in configs/model; {rows}"
-    add("--state-graph", nargs="+", default=["dag"], choices=("dag", "lattice"), help=graphs)
     add("--vocabulary", type=int, default=50265, help="dictionary entries")
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
@@ -139,11 +135,7 @@ def variants(args: argparse.Namespace) -> Iterator[tuple[str, str, dict]]:
             yield arch, arch, {"max_positions": max(512, args.tokens)}
             continue
         most = max(2048, args.k * (args.tokens + 1))
-        for graph, layer in itertools.product(args.state_graph, args.expand_from_layer):
-            own = {"max_positions": most, "ext_state_num": args.k, "expand_from_layer": layer}
-            own |= {"state_graph": graph, "state_embedding_scale": 1.0 if graph == "lattice" else 0.0}
-            name = arch if graph == "dag" else f"{arch}, {graph}"
-            yield f"{name}, J = {layer}" if layer else name, arch, own
+        yield arch, arch, {"max_positions": most, "ext_state_num": args.k}
 
 
 def make_steps(args: argparse.Namespace) -> dict[str, Step]:

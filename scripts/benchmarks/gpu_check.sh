@@ -110,9 +110,6 @@ for training in "${trainings[@]}"; do
 done
 part tests 120 tests tests/custom_ops -k "cuda and not emulated"
 part bench 60 "$python" scripts/benchmarks/bench_dag_loss.py --device cuda --kernels "on chip" "any size"
-for mode in ${MODES:-eager compile cuda-graph}; do
-    part "lattice_$mode" "${STEP_LIMIT:-120}" step "$mode" --state-graph lattice --expand-from-layer -1
-done
 for tool in memcheck racecheck synccheck; do
     part "$tool" 120 sanitizer "$tool"
 done

@@ -8,7 +8,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fs_plugins.exlm.encoder import gather_tokens
 from fs_plugins.exlm.expansion import expand_states
-from fs_plugins.exlm.extended import DISTANCES, distance_buckets
 from fs_plugins.speed.compilation import rounded
 from tests import oracles
 
@@ -56,17 +55,12 @@ def test_equals_expansion_token_by_token(batch_of, k):
         last = sentence[-1][0] if sentence[-1][1] == PAD else sentence[-1][1]
         once += [] if last == EOS else [EOS]
         before.append(len(once))
-        row = layout.unexpanded[b].tolist()
-        assert row[: len(once)] == once and set(row[len(once) :]) <= {PAD}
-        copied = layout.unexpanded[b][layout.positions[b, :n]]
-        assert copied.tolist() == truth["tokens"]
     assert layout.tokens.shape == (len(batch_of), max(lengths)) and layout.first_states.shape == tokens.shape
     x = torch.arange(layout.tokens.numel()).view(*layout.tokens.shape, 1).expand(-1, -1, 3)
     gathered = gather_tokens(x, layout.first_states)[..., 2]
     assert torch.equal(gathered - x[:, :1, 0], layout.first_states)
     assert layout.node_positions.shape[1] == k * layout.targets.shape[1] == int(layout.node_lengths.max())
     assert layout.sizes.full == (min(lengths) == max(lengths))
-    assert layout.unexpanded.shape[1] == max(before)
     assert layout.sizes.unexpanded_full == (min(before) == max(before))
     assert_multiples_are_only_more_padding(layout, tokens, targets, k)
 
@@ -80,22 +74,15 @@ def assert_multiples_are_only_more_padding(exact, tokens, targets, k):
         assert layout.node_positions.shape[1] == k * layout.targets.shape[1]
         if p is None:
             assert layout.tokens.shape[1] == min(-(-N // 8) * 8, most)
-            assert not layout.node_positions.shape[1] % 8 and not layout.unexpanded.shape[1] % 8
+            assert not layout.node_positions.shape[1] % 8
         assert not layout.sizes.full and not layout.sizes.unexpanded_full
         for name, value in vars(exact).items():
             padded = getattr(layout, name)
             if isinstance(value, torch.Tensor) and value.dim() == 2:
                 rest = padded[:, value.shape[1] :]
-                assert (rest == (PAD if name in ("tokens", "targets", "unexpanded") else 0)).all()
+                assert (rest == (PAD if name in ("tokens", "targets") else 0)).all()
                 padded = padded[:, : value.shape[1]]
             assert name == "sizes" or torch.equal(padded, value), name
-
-
-def test_distances_have_buckets():
-    places = torch.tensor([0, 1, 9, 18, 29, 41, 56, 78, 200, 0])
-    before, after = distance_buckets(places[None]).unbind(2)
-    assert before.tolist() == [[0, 0, 7, 8, 8, 9, 9, 10, 15, 0]]  # 1, 8, 9, 11, 12, 15, 22, 122, and padding
-    assert torch.equal(after[:, :-1] - DISTANCES, before[:, 1:]) and after[0, -1] == DISTANCES
 
 
 @pytest.mark.parametrize(

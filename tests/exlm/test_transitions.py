@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from fs_plugins.exlm import transitions
-from fs_plugins.exlm.graphs import GRAPHS
-from fs_plugins.exlm.transitions import transition_log_probs
+from fs_plugins.exlm.transitions import edge_mask, transition_log_probs
 
 
 def edges_of(lengths, L):
-    return GRAPHS["dag"].edges(lengths, L, 1)
+    return edge_mask("dag", lengths, L, 1)
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 5000])

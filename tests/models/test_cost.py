@@ -10,7 +10,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fs_plugins.exlm.encoder import gather_tokens
-from fs_plugins.exlm.extended import DISTANCES
 from fs_plugins.models.cost import arguments, cost_of
 from tests.support import builders
 
@@ -48,14 +47,7 @@ def test_cost_of_every_model(path, more):
     repeated = tuple(row.repeat_interleave(copies) for row in (tokens, targets))
     flops = counted(model, symbols, flags.value("--criterion"), builders.sample(symbols, [repeated]))
     graph = flags.value("--criterion") == "nat_dag_loss_mlm"
-    if graph and args.state_graph == "lattice":
-        k, d, linears = args.ext_state_num, args.encoder_embed_dim, 2 * args.encoder_embed_dim + 4
-        of_states, of_positions = (k + 1) * d * (d + linears), (16 + 5 * (k - 1)) * d * linears
-        of_positions *= "position" in args.links_feature
-        of_distances = 2 * DISTANCES * d * linears * ("distance" in args.links_feature)
-        flops -= 2 * (of_states + of_positions + of_distances)  # once for a batch
-        flops += 2 * (5 - 1) * k**3  # products of logarithms, which PyTorch does not count
-    elif graph:  # scores of transitions are computed for all pairs of nodes; those backwards are not counted
+    if graph:  # scores of transitions are computed for all pairs of nodes; those backwards are not counted
         nodes = 5 * args.ext_state_num
         flops += 5 * nodes**2 - nodes**2 * args.encoder_embed_dim  # PyTorch does not count the op
     cost = cost_of(flags.words(), len(symbols), np.array([len(tokens)]), 3 / len(tokens), graph)
@@ -66,6 +58,6 @@ def test_cost_of_every_model(path, more):
 
 def test_lengths_of_32_bits_do_not_overflow():
     """As fairseq has those of molecules: tokens times d^2 pass 2^31 at the paper's size."""
-    words = ["--arch", "exlm_smiles", "--expand-from-layer", "-1"]
+    words = ["--arch", "exlm_smiles"]
     short, long = (cost_of(words, 200, np.array([48, 400], dtype), 0.15) for dtype in (np.int32, np.float64))
     assert short.flops == long.flops

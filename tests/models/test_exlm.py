@@ -32,9 +32,8 @@ def test_a_checkpoint_of_another_k_is_loaded():
     builders.exlm(WORDS, ext_state_num=2).load_state_dict(plain.state_dict(), strict=True)
 
 
-@pytest.mark.parametrize("extended", [{}, {"state_graph": "lattice", "state_embedding_scale": 1.0}])
-def test_an_exlm_starts_from_an_mlm(extended, caplog):
-    mlm, exlm = builders.mlm(WORDS), builders.exlm(WORDS, **extended)
+def test_an_exlm_starts_from_an_mlm(caplog):
+    mlm, exlm = builders.mlm(WORDS), builders.exlm(WORDS)
     wanted = {**exlm.state_dict(), **mlm.state_dict()}
     exlm.load_state_dict(mlm.state_dict(), strict=True)
     assert wanted.keys() == exlm.state_dict().keys() > mlm.state_dict().keys()
@@ -50,10 +49,7 @@ def test_an_exlm_starts_from_an_mlm(extended, caplog):
     ("flags", "named"),
     [
         ({"max_transition_length": 6}, "--max-transition-length 6 .* 7"),
-        ({"state_graph": "lattice", "max_transition_length": 9}, "--max-transition-length 9"),
         ({"repeat_times": 2}, "--repeat-times 2"),
-        ({"expand_from_layer": -2}, "--expand-from-layer -2"),
-        ({"expand_from_layer": 3}, "--expand-from-layer 3.* 2"),
     ],
 )
 def test_bad_flags(flags, named):

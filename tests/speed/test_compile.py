@@ -83,7 +83,7 @@ def test_equals_eager(flag, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", FLAGS)
-@pytest.mark.parametrize("kind", ["exlm", "lattice", "repeated"])
+@pytest.mark.parametrize("kind", ["exlm", "repeated"])
 def test_a_training_of_many_lengths_has_few_graphs(without_code, kind, flag):
     """Twice the same 8 updates on samples of 20 to 27 tokens, two to five of them masked, and validations."""
     arch, criterion, flags = builders.KINDS[kind]

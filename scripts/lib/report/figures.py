@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 WIDTH = 5.4  # inches: half of a page, or the width of a phone
 DPI = 160
 # the models of scripts/quickstart.sh, as README calls them
-QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)", "exlm-lattice": "ExLM on a lattice"}
+QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)"}
 COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
 
 Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured

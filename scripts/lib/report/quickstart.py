@@ -2,8 +2,8 @@
 
     python -m lib.report.quickstart OUTPUT SENTENCE
 
-OUTPUT/joint.json has the joint likelihood of every checkpoint in OUTPUT/{mlm,exlm,exlm-lattice}
-(``python -m fs_plugins.measures joint``). exlm-lattice fills the masks of SENTENCE. Writes OUTPUT/table.txt,
+OUTPUT/joint.json has the joint likelihood of every checkpoint in OUTPUT/{mlm,exlm}
+(``python -m fs_plugins.measures joint``). exlm fills the masks of SENTENCE. Writes OUTPUT/table.txt,
 curve.png and curve.svg.
 """
 
@@ -19,7 +19,6 @@ from lib.report.tables import Value
 from fs_plugins.files import atomic
 from fs_plugins.inference import load
 
-LATTICE = "exlm-lattice"
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
 LAST = "checkpoint_last.pt"
 # columns of the table: of all tokens of a sample together, and one by one
@@ -64,8 +63,8 @@ def main() -> None:
     output, sentence = Path(sys.argv[1]), sys.argv[2]
     measured = read(output)
     rows = table(output, measured)
-    filled = load(output / LATTICE / LAST, device="cpu").fill(sentence)
-    rows += ["", f"{figures.QUICKSTART[LATTICE]} fills  {sentence}", f"with  {filled.text}"]
+    filled = load(output / "exlm" / LAST, device="cpu").fill(sentence)
+    rows += ["", f"{figures.QUICKSTART['exlm']} fills  {sentence}", f"with  {filled.text}"]
     for form in ("svg", "png"):
         with atomic(output / f"curve.{form}", "wb") as file:
             file.write(figures.picture(draw(measured), form))

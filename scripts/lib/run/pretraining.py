@@ -43,7 +43,7 @@ VALIDATION = {"--max-valid-steps", "--batch-size-valid", "--max-tokens-valid"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
 USE_OF_STATES = (
     "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
-    "docs/extensions.md"
+    "docs/analysis.md"
 )
 
 
@@ -80,7 +80,7 @@ def settle(corpus: str, words: list[str]) -> Training:
     """Returns a pre-training, whose data were not looked at."""
     sub, what = ("smiles", "molecules, written as SMILES") if corpus == "smiles" else ("", "text")
     names = {
-        "model": f"of configs/model/{sub}, such as exlm, mlm, exlm-lattice",
+        "model": f"of configs/model/{sub}, such as exlm, mlm",
         "size": f"of configs/pretrain/{sub}",
         "data": f"made by prepare_{corpus}.py; several are joined by ':'",
         "save": "the folder for checkpoints and log",

@@ -20,15 +20,15 @@ def test_the_commands_of_the_study(tmp_path):
     assert result.returncode == 0, result.stderr
     shown = result.stdout + result.stderr
     # one has three rates of its own; a comparison of one's own is a target
-    assert shown.count("pretrain_text.sh") == (3 + 4 * 2) + 5 * 2 + 2 * 2
+    assert shown.count("pretrain_text.sh") == (3 + 2) + 2 + 2 * 2
     assert "out/study/a/lr-best/seed-2/joint.json" in shown and "study/b" not in shown
-    folder = "out/study/exlm-lattice-p15"
+    folder = "out/study/a"
     rate, place = f"$(cat /dev/null {folder}/best.flags)", f"{folder}/lr-best/seed-3"
-    options = "--k 4 --p 0.15 --seed 3 --updates 7 --gpus 2 --dropout 0.1 --expand-from-layer 0"
+    options = "--k 4 --p 0.15 --seed 3 --updates 7 --gpus 2 --dropout 0.1"
     trials = " ".join(f"{folder}/lr-{lr}/seed-1/joint.json" for lr in ("0.001", "0.002"))
     checkpoint = "out/study/exlm-k4-p0.15/lr-best/seed-2/checkpoint_last.pt"
     for words in (
-        f"pretrain_text.sh exlm-lattice smoke out/data-bin {place} {options} {rate} && ",
+        f"pretrain_text.sh exlm smoke out/data-bin {place} {options} {rate} && ",
         "lib.run.on_gpu --gpus 2 --jobs-per-gpu 3 --log",
         "gpu=2, nodes=1",
         "mem_mb=16000",
@@ -54,7 +54,7 @@ def test_data_that_are_missing_are_told_before_any_job(tmp_path):
 def test_a_comparison_of_molecules_to_its_report(tmp_path):
     """Rates tried, the best one's other seed, every measure; with a model of two updates."""
     builders.smiles_folder(tmp_path / "data")
-    (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm-lattice,4,0.3\n")
+    (tmp_path / "mine.csv").write_text("name,targets,model,k,p\na,mine,exlm,4,0.3\n")
     words = ("output=out", "size=smoke", "data=data", "runs_table=mine.csv", "updates=2", "seeds=1,2")
     words += ("rates=1e-3,2e-3", "sentences=2")
     report = complete(tmp_path, "mine", "--cores", "2", "--config", *words)

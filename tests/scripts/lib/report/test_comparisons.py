@@ -50,18 +50,17 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
 ):
     """The MLM has 2.0 bits, with 4 times the FLOPs 1.0; so at 2 times, in their logarithm, 1.5."""
     ours = {2: 1.3, 3: 1.5, 4: 1.25}
-    pretrained("exlm-lattice-p38", "0.004", 1, 0.1)  # chose
-    pretrained("exlm-lattice-p38", "0.002", 2, 0.1)  # another rate
+    pretrained("exlm-p38", "0.004", 1, 0.1)  # chose
+    pretrained("exlm-p38", "0.002", 2, 0.1)  # another rate
     for seed, joint in ours.items():
         pretrained("mlm-p38", "best", seed, 2.0 + 0.1 * seed, flops=10.0)
         pretrained("mlm-p38-x4", "best", seed, 1.0 + 0.1 * seed, flops=40.0, updates=400)
-        pretrained("exlm-lattice-p38", "best", seed, joint, flops=20.0)
-    for name in ("mlm-p38", "mlm-p38-x4", "exlm-lattice-p38"):
+        pretrained("exlm-p38", "best", seed, joint, flops=20.0)
+    for name in ("mlm-p38", "mlm-p38-x4", "exlm-p38"):
         chosen(tmp_path, name, 4e-3, {"0.002": 3.0, "0.004": 2.0})
     page = comparison(1, 2, 3, 4)
-    assert record(page, "lattice", "38.7%")["0.002"] == "3.000"
-    assert record(page, "local", "38.7%")["0.002"] == ""
-    found = record(page, "38.7%", "lattice")
+    assert record(page, "ExLM (paper)", "38.7%")["0.002"] == "3.000"
+    found = record(page, "38.7%", "ExLM (paper)")
     assert found["learning rate"] == "0.004" and found["FLOPs, times the MLM's"] == "2.00"
     assert found["joint bits per masked token"] == "1.350 ± 0.132" and found["seeds"] == "3"
     error = math.sqrt(statistics.variance(ours.values()) / 3 + 0.01 / 3)
@@ -76,35 +75,34 @@ def test_leads_are_over_the_other_seeds_at_equal_updates_and_at_equal_flops(
 
 
 def test_equal_flops_are_of_the_seeds_that_both_have(tmp_path, pretrained, comparison):
-    """Seed 3 of the MLM was not trained for longer, so of the lattice seed 2 is compared: 1.5 less 1.25."""
+    """Seed 3 of the MLM was not trained for longer, so of ExLM seed 2 is compared: 1.5 less 1.25."""
     for seed, joint in {2: 1.25, 3: 1.9}.items():
         pretrained("mlm-p38", "best", seed, 2.0, flops=10.0)
-        pretrained("exlm-lattice-p38", "best", seed, joint, flops=20.0)
+        pretrained("exlm-p38", "best", seed, joint, flops=20.0)
     pretrained("mlm-p38-x4", "best", 2, 1.0, flops=40.0, updates=400)
-    for name in ("mlm-p38", "mlm-p38-x4", "exlm-lattice-p38"):
+    for name in ("mlm-p38", "mlm-p38-x4", "exlm-p38"):
         chosen(tmp_path, name, 4e-3, {"0.002": 3.0, "0.004": 2.0})
-    found = record(comparison(1, 2, 3), "38.7%", "lattice")
+    found = record(comparison(1, 2, 3), "38.7%", "ExLM (paper)")
     assert found["lead, equal FLOPs"] == "+0.250"
     assert found["lead, same updates"].startswith("+0.425 ± ")
 
 
 def test_runs_without_a_chosen_rate_count_at_the_sizes(tmp_path, add, comparison):
     first, second = ("mlm-p38", 2.0, 1.0, 10), ("mlm-p38-x2", 1.5, 2.0, 20)
-    third, fourth = ("exlm-p38", 1.75, 2.5, 10), ("lattice-p38", 1.25, 5.0, 20)
-    for name, joint, flops, updates in (first, second, third, fourth):
+    third = ("exlm-p38", 1.75, 2.5, 10)
+    for name, joint, flops, updates in (first, second, third):
         add(name, train=trained(flops=flops, updates=updates), joint=means(joint=joint))
     page = comparison()
-    for label in ("ExLM (paper)", "lattice without state embeddings"):  # to the MLM with as many updates
-        found = record(page, "38.7%", label)
-        assert found["lead, same updates"] == "+0.250" and found["lead, equal FLOPs"] == ""
+    found = record(page, "38.7%", "ExLM (paper)")
+    assert found["lead, same updates"] == "+0.250" and found["lead, equal FLOPs"] == ""
 
 
 def test_pictures_and_the_use_of_states(tmp_path, pretrained, comparison):
     states = [means(u, second_state=0.5, divergence=d)["rows"] for u, d in ((50, 0.2), (100, 0.4))]
     for seed in (2, 3):
-        pretrained("exlm-lattice-p38", "best", seed, 1.5, states={"rows": sum(states, [])})
+        pretrained("exlm-p38", "best", seed, 1.5, states={"rows": sum(states, [])})
     page = comparison()
-    found = record(page, "38.7%", "lattice")
+    found = record(page, "38.7%", "ExLM (paper)")
     assert found["masks with a second state, %"] == "50.0 ± 0.0"
     assert found["divergence of a mask's states, bits"] == "0.40 ± 0.00"
     pictures = {f"pictures/states-{name}-p0.387.png" for name in ("flops", "divergence")}

@@ -23,7 +23,7 @@ def dictionary(path, text):
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)
 def test_what_is_read(checkpoint, tmp_path, embedding):
-    path = checkpoint(ext_state_num=3, encoder_normalize_before=True, expand_from_layer=1)
+    path = checkpoint(ext_state_num=3, encoder_normalize_before=True, max_transition_length=9)
     state = torch.load(path, weights_only=False)
     state["model"][embedding] = state["model"].pop(EMBEDDINGS[0])
     torch.save(state, path)
@@ -32,7 +32,7 @@ def test_what_is_read(checkpoint, tmp_path, embedding):
     assert found.dictionary == tmp_path / "data" / "dict.txt"
     sizes = "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
     flags = f"--arch exlm_tiny {sizes} --max-positions 256 --ext-state-num 3 --encoder-normalize-before"
-    assert found.flags == Flags.of(f"{flags} --expand-from-layer 1")
+    assert found.flags == Flags.of(f"{flags} --max-transition-length 9")
     seen = (found.repeat, found.expands, found.max_positions, found.task.tokens_per_sample)
     assert seen == (1, True, 256, 32)
     found = read_checkpoint(checkpoint("mlm_tiny", repeat_times=4))

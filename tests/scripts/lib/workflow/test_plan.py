@@ -43,12 +43,12 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
     settings = asked(rates="1e-3,2e-3", seeds="1,2,5", only="p=0.15,k=4")
-    reported = [name for name in needed(settings, "graphs") if "exlm-local" in name]
+    reported = [name for name in needed(settings, "graphs") if "/exlm-p15/" in name]
     measures = ("train", "probe", "curve", "joint", "states")
-    folder = "study/exlm-local-p15/lr-best/seed"
+    folder = "study/exlm-p15/lr-best/seed"
     assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in measures]
     trials = plan.Jobs(settings).trials
-    assert len(trials[Path("study/exlm-local-p15")]) == 2
+    assert len(trials[Path("study", EXLM)]) == 2
     assert len(trials[Path("study/exlm-p15")]) == 3  # has rates of its own
     assert trials[Path("study", EXLM)][0].name == "probe.json"
     assert not [name for name in needed(asked(only="k=1"), "graphs") if "states" in name]  # it has no paths

@@ -25,12 +25,12 @@ def test_runs_are_those_of_figure_4_and_table_4():
 def test_a_table_of_ones_own(tmp_path):
     """In a comparison of its own, with quoted cells, defaults, flags and rates."""
     path = tmp_path / "mine.csv"
-    row = 'a,mine,"A, k = 2",exlm-lattice,2,0.3,1.5,--expand-from-layer -1,1e-3 2e-3,base\n'
+    row = 'a,mine,"A, k = 2",exlm,2,0.3,1.5,--max-transition-length 5,1e-3 2e-3,base\n'
     path.write_text(f"{HEAD}{row}b,mine,,mlm,1,0.3,,,\n")
     both = targets(path)
     a, b = both["mine"].runs
-    flags, rates = ("--expand-from-layer", "-1"), (1e-3, 2e-3)
-    assert a == Run("a", ("mine",), "A, k = 2", "exlm-lattice", 2, 0.3, 1.5, flags, rates, "base")
+    flags, rates = ("--max-transition-length", "5"), (1e-3, 2e-3)
+    assert a == Run("a", ("mine",), "A, k = 2", "exlm", 2, 0.3, 1.5, flags, rates, "base")
     assert (b.label, b.times, b.flags, b.rates) == ("b", 1.0, (), ())
     assert "joint" in both["mine"].measures and not both["mine"].of_the_paper
     assert {name: one for name, one in both.items() if name != "mine"} == KNOWN
