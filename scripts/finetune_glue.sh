@@ -18,14 +18,13 @@
 # --batch-size is that of an update, in as many steps as --update-freq says; --warmup-ratio is relative to all updates.
 # --print shows the commands with all of their flags.
 set -euo pipefail
-# shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# lib/run/launch.py fills in @data (TASK-bin), @save and @flags: the head, the checkpoint to start from, its architecture
-# and sizes, configs/finetune/, batch, devices, the user's own flags. Then evaluate.py scores checkpoint_best.pt.
-exec "$python" -m lib.finetuning.launch glue \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --task glue --criterion sentence_prediction \
+# data: TASK-bin. flags: the head, the checkpoint to start from, its architecture and sizes, configs/finetune/, batch,
+# devices, the user's own.
+settle lib.finetuning.launch glue "$@"
+run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --task glue --criterion sentence_prediction \
     --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
-    --best-checkpoint-metric score --maximize-best-checkpoint-metric \
-    --no-epoch-checkpoints --log-format json --log-interval 100 @flags -- "$@"
+    --log-format json --log-interval 100 "${flags[@]}"
+evaluate

@@ -14,10 +14,10 @@
 # read (result.json counts them). A SAVE that holds a run of other settings, data or weights is refused
 # (SAVE/manifest.json).
 set -euo pipefail
-# shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-exec "$python" -m lib.finetuning.launch moleculenet \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --task molecule_property --criterion molecule_property \
-    --find-unused-parameters --required-batch-size-multiple 1 --no-epoch-checkpoints --log-format json @flags -- "$@"
+settle lib.finetuning.launch moleculenet "$@"
+run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --task molecule_property \
+    --criterion molecule_property --find-unused-parameters --required-batch-size-multiple 1 --log-format json "${flags[@]}"
+evaluate

@@ -18,12 +18,11 @@
 # The batch of an update is split over the GPUs too. A SAVE that holds a run of other settings, data or weights is
 # refused (SAVE/manifest.json).
 set -euo pipefail
-# shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-exec "$python" -m lib.finetuning.launch squad \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --task squad2 --criterion squad2 --required-batch-size-multiple 1 \
-    --best-checkpoint-metric f1 --maximize-best-checkpoint-metric \
-    --no-epoch-checkpoints --save-interval-updates 1000 --keep-interval-updates 1 \
-    --log-format json --log-interval 50 @flags -- "$@"
+settle lib.finetuning.launch squad "$@"
+run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --task squad2 --criterion squad2 \
+    --required-batch-size-multiple 1 --save-interval-updates 1000 --keep-interval-updates 1 \
+    --log-format json --log-interval 50 "${flags[@]}"
+evaluate

@@ -11,10 +11,9 @@
 # As pretrain_text.sh (see its --help), but --max-tokens is the batch of an update, before repetition. A SAVE that
 # holds a run of other settings or data is refused (SAVE/manifest.json).
 set -euo pipefail
-# shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-exec "$python" -m lib.run.pretraining smiles \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
-    --log-format json @flags -- "$@"
+settle lib.run.pretraining smiles "$@"
+run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --keep-interval-updates 1 \
+    --validate-interval 1000000 --log-format json "${flags[@]}"

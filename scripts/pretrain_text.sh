@@ -16,12 +16,11 @@
 # give --update-freq too, both have fairseq's meaning. To train on several machines, start one process per GPU with
 # torchrun (docs/data.md). --print shows the command, with all of its flags, and what the run will cost.
 set -euo pipefail
-# shellcheck source=scripts/environment.sh
-source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# lib/run/launch.py fills in @data, @save and @flags: configs/ for model and size, batch, devices, the user's own flags.
-# fairseq saves and validates by updates, never by epochs; one checkpoint is enough to resume from.
-exec "$python" -m lib.run.pretraining text \
-    fairseq-train @data --user-dir "$root/fs_plugins" --save-dir @save \
-    --no-epoch-checkpoints --keep-interval-updates 1 --save-interval 1000000 --validate-interval 1000000 \
-    --required-batch-size-multiple 1 --log-format json @flags -- "$@"
+# flags: configs/ for model and size, batch, devices, the user's own. fairseq saves and validates by updates, never by
+# epochs; one checkpoint is enough to resume from.
+settle lib.run.pretraining text "$@"
+run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --keep-interval-updates 1 \
+    --validate-interval 1000000 --required-batch-size-multiple 1 --log-format json "${flags[@]}"

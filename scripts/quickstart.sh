@@ -43,7 +43,7 @@ trainings=()
 train() {
     set -m # in a process group of its own, to be ended as a whole
     bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" |
-        sed -u "s|^|  $1: |" ||
+        sed -un 's#.*| valid | .*"valid_loss": "\([^"]*\)".*"valid_num_updates": "\([^"]*\)".*#'"  $1: update \2, valid loss \1#p; /^error/p" ||
         { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
     trainings+=($!)
     set +m
@@ -70,7 +70,6 @@ else
 fi
 
 echo "Pre-training two models, some 2 minutes on two cores; each has a loss of its own"
-of=" of $updates"
 flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
 train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
 train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin" --k 4
@@ -80,7 +79,6 @@ if [[ $kind == smiles ]]; then
     echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch: a minute or two"
     [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
         --dictionary "$out/data-bin/dict.txt" --kind regression --split random
-    of=''
     flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
     train finetune/pretrained finetune_moleculenet.sh logP "$out/exlm/checkpoint_last.pt" "$out/logP"
     flags+=(--scratch)

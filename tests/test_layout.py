@@ -91,14 +91,6 @@ def test_the_library_has_no_circles():
     assert rooms["data"] <= {"command_line", "files"}
 
 
-def test_a_training_script_is_a_call_of_fairseq_train():
-    """Which is seen, without arithmetic or parsing."""
-    for path in (*SCRIPTS.glob("pretrain_*.sh"), *SCRIPTS.glob("finetune_*.sh")):
-        text = path.read_text()
-        assert len(text.splitlines()) <= 45 and "fairseq-train " in text, path
-        assert not [word for word in ("$((", "case ", "shift") if word in text], path
-
-
 def test_all_that_is_written_is_whole():
     """By ``atomic`` of fs_plugins/files.py; but for logs, which grow, and what ``new_folder`` renames."""
     found = set()

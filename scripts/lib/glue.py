@@ -197,6 +197,7 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     flags = Flags.of(
         f"--classification-head-name {head_of(task.name)} --metrics {','.join(task.metrics)} "
         f"--num-classes {task.outputs} --sentences {len(task.sentences)} --init-token {BOS} "
+        "--best-checkpoint-metric score --maximize-best-checkpoint-metric "
         f"--separator-token {EOS} --valid-subset {','.join(valid)} {'--regression-target' * task.regression}"
     )
     flags |= repetition(pretrained) | pretrained.flags | positions(pretrained)

@@ -109,6 +109,7 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     """Returns what fairseq-train is called with; windows are no longer than the samples of the pre-training
     were."""
     data, flags = Path(args.data).resolve(), Flags.read(RECIPES / f"{NAME}.flags")
+    flags |= Flags.of("--best-checkpoint-metric f1 --maximize-best-checkpoint-metric")
     if sample := pretrained.task.get("tokens_per_sample"):
         flags.set("--window-tokens", min(flags.whole("--window-tokens"), sample))
     window = (flags | args.user).whole("--window-tokens")

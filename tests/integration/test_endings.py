@@ -1,17 +1,20 @@
 """However a training ends, its last state is saved, and the same command resumes it or leaves it as it is."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
-from lib.command_line import Flags
-from lib.run import launch
+from lib.files import ROOT
 
 from fs_plugins.fairseq_patches.ending import ENDED, TIME
 from tests.integration.commands import pretraining, train
 from tests.support import builders, pages, prepared
 
 NEVER = 1_000_000
+FLAGS = ("--cpu", "--batch-size", 43, "--lr", 2e-2, "--max-epoch", 30, "--patience", 3)
 SLOW, LOW = pytest.mark.slow, ("--stop-min-lr", 1.5e-3)
 
 
@@ -55,8 +58,6 @@ def test_the_last_state_is_saved(by, flags, corpus, tmp_path):
         return
     assert not again.updates and (tmp_path / "checkpoint_last.pt").read_bytes() == kept
     assert ended(tmp_path) == (by, limit, last)
-    assert "ended by " + by in launch.has_ended(tmp_path, Flags.of(f"{by} {limit}"))
-    assert not launch.has_ended(tmp_path, Flags.of(f"{by} {2 * limit}"))
     raised = ("--max-epoch", 3, "--stop-min-lr", -1, "--patience", 5, "--max-update", last + 1)
     assert [*train(*words, *raised).losses()] == [last + 1]
     assert ended(tmp_path) == ("--max-update", last + 1, last + 1)
@@ -111,7 +112,7 @@ def finetune(toys, tmp_path):
     inputs = ("RTE", toys / "checkpoints/exlm.pt", toys)
 
     def call(save, *flags, **more) -> str:
-        words = ("--cpu", "--batch-size", 43, "--lr", 2e-2, "--max-epoch", 30, "--patience", 3, *flags)
+        words = (*FLAGS, *flags)
         return pages.run("finetune_glue", *inputs, tmp_path / save, *words, **more)
 
     return call
@@ -122,8 +123,8 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
     """Before validations are counted, while they are, and before the best epoch is scored: it has the best
     epoch and the scores of one that is not."""
 
-    def evaluation_is_killed(command, log, lock):
-        return 9 if command[0] == "python" else pages._run(command, log, lock)
+    def evaluation_is_killed(command, log):
+        return pages._run(command, log) if command[0] == "fairseq-train" else 9
 
     def outcome(save):
         result = json.loads((tmp_path / save / "result.json").read_text())
@@ -136,7 +137,8 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
     for updates in (2, last - 4, last):
         save = f"{updates}"
         if updates == last:
-            finetune(save, execute=evaluation_is_killed)
+            with pytest.raises(AssertionError, match="ended with 9"):
+                finetune(save, execute=evaluation_is_killed)
         else:
             with stopped(updates):
                 finetune(save)
@@ -148,13 +150,26 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
 
 
 @SLOW
-def test_a_fine_tuning_in_several_calls(finetune, tmp_path):
+def test_a_fine_tuning_in_several_calls(finetune, toys, tmp_path):
     """Each ended by a limit of time, in or at the end of an epoch, is not scored until the last, and the
     epochs alone are validated."""
-    for save, call in (("whole", ()), ("a", (TIME, 1e-9))):
-        for _ in range(6):  # updates
-            said = finetune(save, "--max-epoch", 2, *call)
-            assert (save == "a") == ("ended this call" in said) or (tmp_path / save / "result.json").exists()
+    finetune("whole", "--max-epoch", 2)
+    words = [
+        "bash",
+        ROOT / "scripts/finetune_glue.sh",
+        "RTE",
+        toys / "checkpoints/exlm.pt",
+        toys,
+        tmp_path / "a",
+    ]
+    words += [*FLAGS, "--max-epoch", 2, TIME, "1e-9"]
+    environment = {**os.environ, "EXLM_PYTHON": sys.executable}
+    statuses = []
+    while not (tmp_path / "a/result.json").exists():
+        done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment)
+        statuses.append(done.returncode)
+        assert len(statuses) <= 6, done.stdout  # updates
+    assert statuses == [*[75] * (len(statuses) - 1), 0] and len(statuses) >= 5
     whole, found = (json.loads((tmp_path / save / "result.json").read_text()) for save in ("whole", "a"))
     assert found["metrics"] == whole["metrics"] and found["ended"] == whole["ended"]
     assert saved(tmp_path / "a", "best") == saved(tmp_path / "whole", "best")

@@ -47,10 +47,7 @@ def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_
 
     pretrain("--max-update", 1)
     written = last.read_bytes()
-    printed = pretrain("--max-update", 1)
-    [loss] = re.findall('"valid_loss": "(.*?)"', (folder / "train.log").read_text())
-    assert "finished before" in printed and "has had 1 update," in printed
-    assert f"valid loss {float(loss):.4g}" in printed
+    pretrain("--max-update", 1)
     assert last.read_bytes() == written
     pretrain("--max-update", 2)
     log = (folder / "train.log").read_text()

@@ -9,7 +9,8 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, count, counted, script
 from lib.recipes import FLAGS, benchmark, files_of
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.launch import IMPORTED, Training, arguments, called, devices, drop_schedule, launch
+from lib.run.folder import IMPORTED
+from lib.run.launch import Training, arguments, as_bash, devices, drop_schedule
 
 from fs_plugins.checkpoint_settings import is_pretraining
 from fs_plugins.data.vocabulary import dictionary_file
@@ -104,5 +105,4 @@ def resolve(name: str, words: list[str]) -> Training:
 
 @script
 def main() -> int:
-    template, words = called(sys.argv[2:])
-    return launch(resolve(sys.argv[1], words), template)
+    print(as_bash(resolve(sys.argv[1], sys.argv[2:])))

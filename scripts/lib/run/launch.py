@@ -1,43 +1,25 @@
-"""Runs a training: the command of a shell script, filled in with what was asked for, in a folder of its own.
+"""What a shell script trains: its user's words, resolved to a :class:`Training`, as variables of bash.
 
-    python -m lib.run.pretraining text fairseq-train @data ... --save-dir @save ... @flags -- ARGUMENT...
-
-and its like are called by the shell scripts that train: what the user gave is resolved to a Training, which
-fills in the template before ``--``, and that is launched. @data, @save and @flags stand for what the
-:class:`Training` has; fairseq-train gets each flag once, with the last value. A fine-tuning that succeeded is
-evaluated. A training that its limit of time ended is not finished: the exit status is 75. The folder is
-locked until the last command ends, and their output is appended to SAVE/train.log; of a training's, the
-terminal gets the progress. ``--print`` shows the commands instead.
+``python -m lib.run.pretraining`` and ``python -m lib.finetuning.launch`` print them for lib/common.sh: save,
+data, flags of fairseq-train, each once with the last value, and the record that lib/run/folder.py keeps in
+the folder, by which another run is refused.
 """
 
 import argparse
-import contextlib
+import json
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, argument_parser, count, counted
-from lib.files import MANIFEST, RESULT, ROOT, claim, digits, read_json, scores_of, sha256
-from lib.run.logs import read_log
+from lib.command_line import Flags, UserError, argument_parser, count
+from lib.files import MANIFEST, read_json, sha256
 from lib.run.on_gpu import visible_gpus
-from lib.run.progress import Progress
-from lib.run.supervise import supervise
 
-from fs_plugins.checkpoint import write_checkpoint
-from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
-from fs_plugins.fairseq_patches.ending import ENDED, TIME
-from fs_plugins.files import copy, locked
-
-LOG, IMPORTED, LAST, BEST_FILE = "train.log", "imported.pt", "checkpoint_last.pt", "checkpoint_best.pt"
-UNFINISHED = 75  # exit status: to be called again
+LAST, BEST_FILE = "checkpoint_last.pt", "checkpoint_best.pt"
 MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
-RESULTS = ("*.pt", "*.json")  # results of any training
-PROGRAMS = {"fairseq-train": [sys.executable, "-m", "fairseq_cli.train"], "python": [sys.executable]}
-EVALUATE = ["python", str(ROOT / "scripts" / "evaluate.py")]
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
@@ -79,41 +61,36 @@ class Training:
     # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
     imported: Path | None = None
 
-    def train_command(self, template: list[str]) -> tuple[list[str], Flags]:
-        """Returns the command of fairseq-train, and its flags: those of the template and then, as ``@flags``,
-        those that were resolved, whose values are not parsed. Raises UserError for a metric that no
-        validation logs: fairseq would find out at the first."""
-        values = {"@data": self.data, "@save": str(self.args.save)}
-        program, data, *words = (values.get(word, word) for word in template if word != "@flags")
-        flags = Flags.of(words) | self.flags
-        if metric := self.args.user.value(BEST):
+    def choose_checkpoints(self) -> None:
+        """Has no checkpoints of epochs unless they are asked for, and the best by the user's metric. Raises
+        UserError for one that no validation logs: fairseq would find out at the first."""
+        flags, user = self.flags, self.args.user
+        if "--keep-last-epochs" not in user:
+            flags.set("--no-epoch-checkpoints")
+        if metric := user.value(BEST):
             if metric not in self.metrics:
                 raise UserError(f"{BEST} {metric}: choose one of {', '.join(self.metrics)}")
             flags.pop_all(MAXIMIZE)
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)
-        if "--keep-last-epochs" in self.args.user:
-            flags.pop_all(*{"--no-epoch-checkpoints", "--save-interval"} - self.args.user.keys())
-        return [program, data, *flags.words()], flags
 
-    def commands(self, train: list[str]) -> list[list[str]]:
-        """Returns the commands to run one after the other."""
-        if self.evaluation is None:
-            return [train]
-        save = self.args.save
-        return [train, [*EVALUATE, str(save / BEST_FILE), self.data, "--output", str(save), *self.evaluation]]
-
-    def all_settings(self, flags: Flags) -> dict:
+    def all_settings(self) -> dict:
         """Returns what may not differ when the run is resumed, the flags of fairseq-train among it."""
-        flags = {name: " ".join(values) for name, values in sorted(flags.items())}
+        flags = {name: " ".join(values) for name, values in sorted(self.flags.items())}
         kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
         return self.settings | kept
 
-
-def called(words: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the template that a shell script calls, and what its user gave it."""
-    end = words.index("--")
-    return words[:end], words[end + 1 :]
+    def record(self) -> dict:
+        """Returns what the folder's manifest has, and what lib/run/folder.py has to know."""
+        return {
+            "settings": self.all_settings(),
+            "inputs": {name: sha256(*paths, most=MOST_HASHED) for name, paths in self.inputs.items()},
+            "command": self.args.command,
+            "runs": ["fairseq-train", self.data, *self.flags.words()],
+            "dictionary": self.dictionary and str(self.dictionary),
+            "imported": self.imported and str(self.imported),
+            "evaluated": self.evaluation is not None,
+        }
 
 
 def arguments(
@@ -195,90 +172,14 @@ def choose_optimizer(training: Training) -> None:
     flags.set(option, record.get("settings", {}).get(option) or default)
 
 
-def launch(training: Training, template: list[str]) -> int:
-    """Runs the command of a shell script, filled in. Returns the exit status of the first command that
-    failed, see ``supervise``, or 0. Raises UserError if another run is at work in the folder or has been
-    before."""
+def as_bash(training: Training) -> str:
+    """Returns a training as variables of bash."""
     choose_optimizer(training)
-    train, flags = training.train_command(template)
-    commands = training.commands(train)
-    if training.note:
-        print(training.note)
-    if training.args.print:
-        print(*map(shlex.join, commands), sep="\n")
-        return 0
-    # first of processes that train together: acts for all in the folder
-    first, save = os.environ.get("RANK", "0") == "0", training.args.save
-    with locked(save) if first else contextlib.nullcontext() as lock:
-        if first:
-            take(training, train, flags)
-        if training.evaluation is not None and (save / RESULT).exists():
-            scores = scores_of(read_json(save / RESULT))
-            print(f"finished before: {save / RESULT} ({scores}); to train it again, remove that")
-            return 0
-        ended = has_ended(save, flags)
-        if ended and training.evaluation is None:
-            scores = [one for one in read_log(save / LOG) if one["kind"] == "valid"]
-            score = f"; valid loss {digits(scores[-1].get('loss'))}" if scores else ""
-            print(f"finished before: {ended}{score}")
-            return 0
-        if first and training.imported and not ended and not (save / IMPORTED).is_file():
-            write_checkpoint(training.imported, save / IMPORTED)
-        for command in commands[bool(ended) : None if first else 1]:
-            if status := run(command, save / LOG, lock):
-                return status
-            if (read_json(save / ENDED) or {}).get("by") == TIME:
-                print(f"{TIME} {flags.value(TIME)} ended this call: rerun the same command to resume")
-                return UNFINISHED
-        if first and training.evaluation is not None:
-            for name in (IMPORTED, LAST, *(() if training.keep_best else (BEST_FILE,))):
-                (save / name).unlink(missing_ok=True)
-        results = ("*_best.pt", "*_last.pt", RESULT)
-        if first and (made := [path.name for pattern in results for path in save.glob(pattern)]):
-            print(f"{save} has {', '.join(made)}")
-    return 0
-
-
-def take(training: Training, train: list[str], flags: Flags) -> None:
-    """Makes a folder that of a training, whose call of fairseq-train is ``train``; see ``claim``."""
-    save, inputs = training.args.save, {}
-    for name, paths in training.inputs.items():
-        inputs[name] = sha256(*paths, most=MOST_HASHED)
-    if training.dictionary:
-        vocabulary, kept = Vocabulary.read(training.dictionary), save / DICT_FILE
-        if kept.is_file() and any(save.glob("*.pt")):
-            vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
-        inputs[DICT_FILE] = vocabulary.identity
-    claim(save, training.all_settings(flags), inputs, training.args.command, RESULTS, runs=train)
-    for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
-        path.unlink()
-    if training.dictionary:
-        copy(training.dictionary, kept)
-
-
-def has_ended(save: Path, flags: Flags) -> str:
-    """Returns what ended the training that would be resumed, and how it may go on; "" if its flags let it."""
-    ended = read_json(save / ENDED) or {"by": TIME}
-    by, limit = ended["by"], flags.value(ended["by"])
-    resumed = (save / LAST).exists() and flags.value("--restore-file") in (None, LAST)
-    if not resumed or by == TIME or "--reset-optimizer" in flags:
-        return ""
-    if limit is None or float(limit) != ended["limit"]:
-        return ""
-    way_out = "give --updates" if by == "--max-update" else f"change {by}"
-    updates = counted(ended["updates"], "update")
-    return f"{save / LAST} has had {updates}, ended by {by} {limit}; for more, {way_out}"
-
-
-def run(command: list[str], log: Path, lock: int | None) -> int:
-    """Runs a command, which holds the lock until it has ended; without a lock, another process keeps the log.
-    Returns its exit status, see ``supervise``."""
-    program = [*PROGRAMS.get(command[0], command[:1]), *command[1:]]
-    if lock is None:
-        return supervise(program)
-    if command[0] != "fairseq-train":
-        return supervise(program, log, hold=[lock])
-    progress = Progress(Flags.of(command[2:]))
-    status = supervise(program, log, hold=[lock], view=progress)
-    print(progress.end(status), end="", flush=True)
-    return status
+    training.choose_checkpoints()
+    args, note = training.args, training.note
+    texts = {"save": str(args.save), "data": training.data, "note": note, "print": "1" * args.print}
+    texts["record"] = "" if args.print else json.dumps(training.record(), default=str)
+    drop = [] if training.keep_best else [BEST_FILE]
+    lists = {"flags": training.flags.words(), "evaluation": training.evaluation or [], "drop": drop}
+    lines = [f"{name}={shlex.quote(text)}" for name, text in texts.items()]
+    return "\n".join([*lines, *(f"{name}=({shlex.join(words)})" for name, words in lists.items())])

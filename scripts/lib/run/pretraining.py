@@ -14,13 +14,14 @@ from lib.command_line import Flags, UserError, count, counted, positive, script,
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import CARDS, cost_text
-from lib.run.launch import LAST, Training, arguments, called, devices, drop_schedule, launch
+from lib.run.launch import LAST, Training, arguments, as_bash, devices, drop_schedule
 
 from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.files import naming_errors
 
 TOKENS_PER_GPU = 32768  # tokens of the base model that 40 GB hold
+NEVER = 1_000_000
 K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies of each
 REFUSED = {
     "--save-dir": "is SAVE",
@@ -103,6 +104,8 @@ def settle(corpus: str, words: list[str]) -> Training:
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # short run
     drop_schedule(flags, user)
+    if not {"--keep-last-epochs", "--save-interval"} & user.keys():
+        flags.set("--save-interval", NEVER)  # saves by updates
     set_states(corpus, args, flags, least)
 
     workers, device_flags = devices(args)
@@ -233,5 +236,4 @@ def step_flags(batch: str, tokens_per_gpu: int, flags: Flags, workers: int) -> F
 
 @script
 def main() -> int:
-    template, words = called(sys.argv[2:])
-    return launch(resolve(sys.argv[1], words), template)
+    print(as_bash(resolve(sys.argv[1], sys.argv[2:])))

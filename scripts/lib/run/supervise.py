@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +22,7 @@ def supervise(
     log: Path | None = None,
     *,
     show: bool = True,
-    view: Callable[[bytes], bytes] = bytes,
     environment: Mapping[str, str] | None = None,
-    hold: Iterable[int] = (),
     wanted: Callable[[], bool] = lambda: True,
 ) -> int:
     """Runs a command in a session of its own; returns its exit status, 128 + N if signal N ended it.
@@ -34,8 +32,6 @@ def supervise(
     Args:
         log: a file to which its output is appended, at once.
         show: write its output to this process's, too.
-        view: returns what to write there of a chunk of output.
-        hold: file descriptors that it inherits, such as of a lock, which is held until it has ended.
         wanted: asked every now and then; if it says no, the command is ended.
     """
     with log.open("ab", buffering=0) if log else contextlib.nullcontext() as file:
@@ -44,14 +40,13 @@ def supervise(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
-            pass_fds=hold,
             start_new_session=True,
             preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if LINUX else None,
         )
 
         def write_chunk(chunk: bytes) -> None:
             if show:
-                sys.stdout.buffer.write(view(chunk))
+                sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
             with contextlib.suppress(OSError):  # a full disk costs lines of the log, and no training
                 if file:

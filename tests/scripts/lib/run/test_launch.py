@@ -1,10 +1,8 @@
 """A training has a folder of its own, until the last of its commands ends; devices; what users are told."""
 
-import fcntl
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -19,106 +17,131 @@ from lib.run import launch
 
 from fs_plugins.files import write_json
 from fs_plugins.finetuning.moleculenet.metrics import METRICS, SCALED
-from tests.support import launched, pages
+from tests.support import pages
 from tests.support.builders import write_file
 
 
 @pytest.fixture
-def run(capfd):
-    """run(SAVE, PROGRAM, WORD, flag..., evaluate=COMMAND) -> exit status, and both outputs."""
+def bash(tmp_path):
+    """bash(COMMAND...) -> the end of a script that runs, as the others, fairseq-train and evaluate.py; here
+    these are what ``python`` says of itself, and ends with."""
+    python = write_file(
+        tmp_path / "python",
+        f"""#!/bin/bash
+case $2 in
+    plan) cat {tmp_path}/plan ;;
+    lib.run.folder) exec {sys.executable} "$@" ;;
+    *) echo "$@" && eval "$(cat {tmp_path}/does)" ;;
+esac
+""",
+    )
+    python.chmod(0o755)
+    record = {"settings": {"--lr": "1"}, "inputs": {}, "command": ["a"], "runs": ["a"], "dictionary": None}
+    record = json.dumps({**record, "imported": None, "evaluated": True})
+    save = tmp_path / "a b"
+    lists = "flags=(--lr 1) evaluation=(--device cpu) drop=()"
+    plan = f"save='{save}' data=d note= print= record='{record}' {lists}"
+    text = f"source {ROOT}/scripts/lib/common.sh; settle plan; run fairseq-train d ${{flags[@]}}; evaluate"
+    command = ["bash", "-euo", "pipefail", "-c", text]
 
-    def call(save, *template, lr="1", evaluate="") -> tuple[int, str, str]:
-        capfd.readouterr()
-        status = launched.main([*template, evaluate, "--", str(save), lr])
-        return status, *capfd.readouterr()
+    def call(does, start=subprocess.run, **more):
+        write_file(tmp_path / "plan", more.get("plan", plan))
+        write_file(tmp_path / "does", does)
+        environment = {**os.environ, "EXLM_PYTHON": str(python), "RANK": more.get("rank", "0")}
+        return start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
+    call.save, call.plan = save, plan
     return call
 
 
-def test_a_training_and_its_evaluation_unless_one_fails(run, tmp_path, monkeypatch):
-    save = tmp_path / "a b"
-    train = ["bash", str(write_file(tmp_path / "train", "echo $1 $2; echo two >&2"))]
-    evaluated = f"{save}/checkpoint_best.pt data --output {save} --device cpu\n"
-    said = f"--lr 1\ntwo\n{evaluated}"
-    for end, status in (("exit 3", 3), ("kill -9 $$", 128 + 9)):
-        evaluate = write_file(tmp_path / "evaluate", f'echo "$@"; {end}')
-        assert run(save, *train, evaluate=f"bash {evaluate}") == (status, said, "")
-    assert (save / "train.log").read_text() == 2 * said
-    manifest = json.loads((save / files.MANIFEST).read_text())
-    assert manifest["command"] == ["script.sh", str(save), "1"]
-    assert manifest["runs"] == [*train, "--lr", "1", "--log-interval", "1"]
-    assert manifest["settings"] == {"seed": 1, "--lr": "1"}
+def test_a_training_and_its_evaluation_unless_one_fails(bash):
+    train, evaluate = "-m fairseq_cli.train d --lr 1\n", "evaluate.py {0}/checkpoint_best.pt d --output {0}"
+    for does, status, lines in (
+        ("exit 3", 3, 1),
+        ("kill -9 $$", 128 + 9, 1),
+        ("[[ $1 == -m ]] || exit 4", 4, 2),
+    ):
+        done = bash(does)
+        assert done.returncode == status and done.stdout.startswith(train)
+        assert (evaluate.format(bash.save) in done.stdout) == (lines == 2)
+    assert (bash.save / "train.log").read_text().count(train) == 3
+    manifest = json.loads((bash.save / files.MANIFEST).read_text())
+    assert (manifest["settings"], manifest["command"]) == ({"--lr": "1"}, ["a"])
     for name in ("last", "best"):
-        write_file(save / f"checkpoint_{name}.pt", "")
-    assert run(save, *train, evaluate="true")[0] == 0
-    assert [path.name for path in save.glob("*.pt")] == ["checkpoint_best.pt"]  # the last is of no more use
-    assert run(tmp_path / "fails", "false", "data", evaluate="echo never") == (1, "", "")
-    monkeypatch.setenv("RANK", "1")  # of several processes, the first acts for all
-    said = "trains --lr 1 --log-interval 1\n"
-    assert run(tmp_path / "save", "echo", "trains", evaluate="echo evaluates") == (0, said, "")
-    assert not (tmp_path / "save").exists()
+        write_file(bash.save / f"checkpoint_{name}.pt", "")
+    assert bash("exit 0").returncode == 0
+    assert [path.name for path in bash.save.glob("*.pt")] == [
+        "checkpoint_best.pt"
+    ]  # the last is of no more use
 
 
-def filled(template, *user, flags=None, **more) -> tuple[launch.Training, list[str]]:
-    """A training of a template between DATA and what was resolved, and the flags of its command."""
+def test_a_limit_of_time_is_no_end(bash):
+    done = bash(f"""echo '{{"by": "--stop-time-hours"}}' > "{bash.save}/ended.json" """)
+    assert done.returncode == 75 and "evaluate.py" not in done.stdout
+
+
+def test_the_first_of_several_processes_acts_for_all(bash):
+    done = bash("exit 0", rank="1")
+    assert (done.returncode, done.stdout) == (0, "-m fairseq_cli.train d --lr 1\n")
+    assert not bash.save.exists()
+
+
+def test_a_folder_is_of_one_run(bash):
+    assert bash("exit 1").returncode == 1  # fails at once
+    other = bash.plan.replace('"1"', '"2"')
+    assert bash("exit 0", plan=other).returncode == 0
+    for name in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_best.pt.17.tmp"):
+        write_file(bash.save / name, "")
+    done = bash("exit 0")
+    assert done.returncode == 2 and "--lr: there '2', asked '1'" in done.stdout
+    assert bash("exit 0", plan=other).returncode == 0
+    assert [path.name for path in bash.save.glob("*.pt*")] == ["checkpoint_best.pt"]  # none of a killed run
+
+
+@pytest.mark.slow
+def test_a_folder_is_of_one_process_and_an_interruption_ends_all(bash):
+    first = bash("sleep 600", start=subprocess.Popen)
+    log, deadline = bash.save / "train.log", time.monotonic() + 600
+    while not (log.exists() and log.read_text()):
+        assert time.monotonic() < deadline  # on a busy machine
+        time.sleep(0.05)
+    done = bash("exit 0")
+    assert done.returncode == 2 and "another run is at work" in done.stdout
+    first.terminate()
+    assert first.wait(60) == 130
+    assert bash("exit 0").returncode == 0
+
+
+def chosen(*user, flags="", **more) -> list[str]:
+    """The flags of a training with those of its user."""
     args = Namespace(save=Path("s"), user=Flags.of(user))
-    training = launch.Training(args, "d", args.user if flags is None else flags, **more)
-    program, data, *words = training.train_command(f"fairseq-train @data {template} @flags".split())[0]
-    assert (program, data) == ("fairseq-train", "d")
-    return training, words
-
-
-def test_a_flag_is_given_once_and_values_are_no_words_of_the_command():
-    """Whatever a flag's value begins with."""
-    flags = Flags({"--lr": ("3",), "--a": ("--lr", "--b=1")})
-    template = "--save-dir @save --seed 1 --lr 1 --seed 2"
-    training, words = filled(template, flags=flags, free=("--lr",))
-    assert " ".join(words) == "--save-dir s --seed 2 --lr 3 --a --lr --b=1"
-    _, flags = training.train_command(["fairseq-train", "@data", *template.split()])
-    assert training.all_settings(flags) == {"--a": "--lr --b=1", "--seed": "2"}
+    training = launch.Training(args, "d", Flags.of(flags) | args.user, **more)
+    training.choose_checkpoints()
+    return training.flags.words()
 
 
 def test_checkpoints_of_epochs_that_are_to_be_kept():
     """Which the scripts do not save otherwise."""
-    never, kept, last = (
-        "--no-epoch-checkpoints --save-interval 9",
-        "--keep-interval-updates 1",
-        "--keep-last-epochs 2",
-    )
-    for asked, expected in (
-        ("", f"{never} {kept}"),
-        (last, f"{kept} {last}"),
-        (f"{last} --save-interval 3", f"{kept} --save-interval 3 {last}"),
-    ):
-        assert Flags.of(filled(f"{never} {kept}", *asked.split())[1]) == Flags.of(expected)
+    assert chosen() == ["--no-epoch-checkpoints"]
+    assert chosen("--keep-last-epochs", "2") == ["--keep-last-epochs", "2"]
 
 
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
-    best, maximize = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
+    best, maximize, kept = (
+        "--best-checkpoint-metric",
+        "--maximize-best-checkpoint-metric",
+        "--no-epoch-checkpoints",
+    )
     by_f1, of_squad = f"{best} f1 {maximize}", {"metrics": ("f1", "em", "loss")}
-    assert filled(by_f1)[1] == by_f1.split()
-    assert filled(by_f1, best, "loss", **of_squad)[1] == [best, "loss"]
-    assert filled(by_f1, best, "em", **of_squad)[1] == [best, "em", maximize]
+    assert chosen(flags=by_f1) == [*by_f1.split(), kept]
+    assert chosen(best, "loss", flags=by_f1, **of_squad) == [best, "loss", kept]
+    assert chosen(best, "em", flags=by_f1, **of_squad) == [best, "em", kept, maximize]
     falls = {"loss", "ppl", "rmse", "mae", SCALED}
     for metric in {*launch.Training.metrics, SCALED, *itertools.chain(*METRICS.values())}:
-        found = filled("", best, metric, metrics=(metric,))[1]
-        assert found == [best, metric, maximize][: 2 + (metric not in falls)]
-    for metrics, known in ((launch.Training.metrics, "loss, ppl, accuracy, states"), (("rmse",), "rmse")):
-        with pytest.raises(UserError, match=f"{best} auc: choose one of {known}"):
-            filled("", best, "auc", metrics=metrics)
-
-
-def test_a_folder_is_of_one_run(run, save_checkpoint, tmp_path):
-    save, command = tmp_path / "save", ["echo", "data"]
-    assert run(save, "false", "data")[0] == 1  # fails at once
-    assert run(save, *command, lr="2")[0] == 0
-    shutil.copy(save_checkpoint("exlm_base"), save / "checkpoint_last.pt")
-    (save / "checkpoint_last.pt.17.tmp").touch()  # of a run that was killed
-    status, _, error = run(save, *command)
-    assert status == 2 and "--lr: there '2', asked '1'" in error
-    assert run(save, *command, "--save-interval", "7", lr="2")[0] == 0
-    assert [path.name for path in save.glob("*.pt*")] == ["checkpoint_last.pt"]
+        assert (maximize in chosen(best, metric, metrics=(metric,))) == (metric not in falls)
+    with pytest.raises(UserError, match=f"{best} auc: choose one of rmse"):
+        chosen(best, "auc", metrics=("rmse",))
 
 
 @pytest.mark.parametrize(
@@ -139,24 +162,6 @@ def test_the_optimizer_is_the_devices_or_that_of_the_run(words, began_with, trai
         (tmp_path / "checkpoint_last.pt").touch()
     launch.choose_optimizer(training)
     assert training.flags.value("--optimizer") == trains_with
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="by prctl")
-def test_a_killed_launcher_takes_its_command_with_it(run, tmp_path):
-    """Which holds the folder until it has ended."""
-    slow_end = "trap 'sleep 1; exit' TERM; echo $$; while true; do sleep 0.1; done"
-    words = ["bash", write_file(tmp_path / "slow", slow_end), "", "--", tmp_path, "1"]
-    first = subprocess.Popen([sys.executable, "-m", "tests.support.launched", *map(str, words)])
-    log, deadline = tmp_path / "train.log", time.monotonic() + 600
-    while not (log.exists() and log.read_text()):
-        assert time.monotonic() < deadline  # on a busy machine
-        time.sleep(0.05)
-    first.kill()
-    first.wait()
-    with pytest.raises(BlockingIOError), (tmp_path / "lock").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    assert run(tmp_path, "true", "data")[0] == 0  # waits for its end
 
 
 @pytest.mark.slow

@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# What the scripts that train share; to be sourced.
+#
+#   settle MODULE ARGUMENT...   sets data, save, flags and evaluation to what was asked for, and holds the folder
+#   run COMMAND...              runs a command of a training, or shows it (--print)
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../environment.sh"
+
+# Values come from lib/run/launch.py, as bash. Whatever else it says (--help) ends the script.
+settle() {
+    local plan said
+    plan=$("$python" -m "$@") || exit
+    [[ $plan == save=* ]] || { echo "$plan" && exit; }
+    eval "$plan"
+    [[ -z $note ]] || echo "$note"
+    [[ -z $print && ${RANK:-0} == 0 ]] || return 0 # of processes that train together, the first acts for all
+    mkdir -p "$save" && exec 9>>"$save/lock" || exit 2 # held by all that is started from here
+    said=$("$python" -m lib.run.folder "$save" <<<"$record") || exit
+    [[ -z $said ]] || { echo "$said" && exit; } # finished before
+    exec > >(tee -ia "$save/train.log") 2>&1
+}
+
+# In a process group of its own, to be ended as a whole. A limit of time leaves a training unfinished.
+run() {
+    [[ -z $print ]] || { printf '%q ' "$@" && echo && return; }
+    local program=("$@") child
+    [[ $1 != fairseq-train ]] || program=("$python" -m fairseq_cli.train "${@:2}")
+    set -m
+    "${program[@]}" &
+    child=$!
+    set +m
+    trap 'kill -- -$child || :; wait $child || :; echo "interrupted: rerun the same command" >&2; exit 130' INT TERM HUP
+    wait $child || exit
+    trap - INT TERM HUP
+    if grep -qs '"by": "--stop-time-hours"' "$save/ended.json"; then
+        echo "--stop-time-hours ended this call: rerun the same command to resume"
+        exit 75
+    fi
+}
+
+# Scores checkpoint_best.pt, after which nothing is resumed.
+evaluate() {
+    [[ ${RANK:-0} == 0 ]] || return 0
+    run "$python" "$root/scripts/evaluate.py" "$save/checkpoint_best.pt" "$data" --output "$save" "${evaluation[@]}"
+    [[ -n $print ]] || (cd "$save" && rm -f imported.pt checkpoint_last.pt "${drop[@]}")
+}

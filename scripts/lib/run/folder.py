@@ -1,0 +1,63 @@
+"""The folder of a training: made that of one run, while this script's caller holds its lock.
+
+    python -m lib.run.folder SAVE < RECORD    with SAVE/lock open as file descriptor 9
+
+RECORD is JSON, of ``Training.record``. Says what there is to say if the run was finished before.
+"""
+
+import fcntl
+import json
+import sys
+import time
+from pathlib import Path
+
+from lib.command_line import UserError, script
+from lib.files import RESULT, claim, read_json, scores_of
+
+from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
+from fs_plugins.files import PATIENCE, copy
+
+LOCK, IMPORTED = 9, "imported.pt"
+RESULTS = ("*.pt", "*.json")  # results of any training
+
+
+def hold(save: Path) -> None:
+    """Locks the folder for as long as the caller, or whatever it starts, has the file open."""
+    deadline = time.monotonic() + PATIENCE  # for a run that is ending
+    while True:
+        try:
+            return fcntl.flock(LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise UserError(f"another run is at work in {save}: wait for it, or stop it") from None
+            time.sleep(0.1)
+
+
+def take(save: Path, record: dict) -> str:
+    """Makes a folder that of a training; see ``claim``. Returns what a finished one has."""
+    dictionary, inputs = Path(record["dictionary"] or ""), record["inputs"]
+    if record["dictionary"]:
+        vocabulary, kept = Vocabulary.read(dictionary), save / DICT_FILE
+        if kept.is_file() and any(save.glob("*.pt")):
+            vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
+        inputs[DICT_FILE] = vocabulary.identity
+    claim(save, record["settings"], inputs, record["command"], RESULTS, runs=record["runs"])
+    for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
+        path.unlink()
+    if record["dictionary"]:
+        copy(dictionary, kept)
+    if record["evaluated"] and (save / RESULT).exists():
+        scores = scores_of(read_json(save / RESULT))
+        return f"finished before: {save / RESULT} ({scores}); to train it again, remove that"
+    if record["imported"] and not (save / IMPORTED).is_file():
+        from fs_plugins.checkpoint import write_checkpoint  # imports torch
+
+        write_checkpoint(Path(record["imported"]), save / IMPORTED)
+    return ""
+
+
+@script
+def main() -> None:
+    save = Path(sys.argv[1])
+    hold(save)
+    print(take(save, json.load(sys.stdin)), end="")
