@@ -62,7 +62,7 @@ assert len(COMMANDS) > 40
 def options_of_fairseq() -> set[str]:
     found = set()
     for arch in ("exlm_base", "p_roberta_base"):
-        words = f"data --task varied_masked_lm --arch {arch} --optimizer adam --lr-scheduler polynomial_decay"
+        words = f"data --task masked_lm --arch {arch} --optimizer adam --lr-scheduler polynomial_decay"
         parsed = options.parse_args_and_arch(options.get_training_parser(), words.split())
         found |= {f"--{name.replace('_', '-')}" for name in vars(parsed)}
     return found

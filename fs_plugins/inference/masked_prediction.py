@@ -102,28 +102,16 @@ class MaskedPredictor:
         return torch.cat(rows)
 
     @torch.no_grad()
-    def log_probs_of(
-        self, tokens: Tensor, masked: Tensor, wanted: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the log-probabilities (nats) of the right words: each by itself [B, T], 0 where not wanted;
-        and all of a sentence together [B].
-
-        Args:
-            wanted: [B, T] bool, the masked words that are meant, when the others are not known; all by
-                default.
-        """
-        wanted = masked if wanted is None else wanted
+    def log_probs_of(self, tokens: Tensor, masked: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the log-probabilities (nats) of the right words: each by itself [B, T], 0 where not masked;
+        and all of a sentence together [B]."""
         each = torch.zeros(tokens.shape, device=tokens.device)
         if not self.has_transitions:
             each[masked] = self.token_log_probs(tokens, masked).gather(1, tokens[masked][:, None])[:, 0]
-            each = each.masked_fill(~wanted, 0.0)
             return each, each.sum(1)
         graph = self.graph(tokens, masked)
         match, layout = graph.match(tokens[masked]), graph.graph.layout
-        known = torch.zeros_like(graph.is_masked)
-        known[graph.is_masked] = wanted[masked]
-        match = match.masked_fill(~known[:, :, None], 0.0)  # a node emits some word for certain
         visits, reached = path_posteriors(graph.graph)
-        each[wanted] = (visits.log() + match).logsumexp(-1)[known]
+        each[masked] = (visits.log() + match).logsumexp(-1)[graph.is_masked]
         total = dag_loss(match, graph.graph.links, layout.node_lengths, layout.target_lengths)
         return each, total - reached

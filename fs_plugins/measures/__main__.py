@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import itertools
 import json
 import logging
 import pickle
@@ -55,9 +54,6 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=POSITIVE, metavar="N", help=longest)
             add("--sample-break-mode", choices=BREAK_MODES, help="what a sample is (default: as trained)")
-        if name == "joint":
-            passes = "fill the masks in so many groups; with more than masks, one by one (default: 1)"
-            add("--passes", type=POSITIVE, nargs="+", metavar="N", default=[1], help=passes)
     return parser.parse_args(argv)
 
 
@@ -77,8 +73,7 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
 
 
 def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
-    """Yields what a measure says of a model at each p and number of passes. Raises ValueError for a model
-    without data."""
+    """Yields what a measure says of a model at each p. Raises ValueError for a model without data."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     if checkpoint.data is None:
@@ -93,9 +88,7 @@ def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
         return
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
-    several = [{"passes": passes} for passes in getattr(args, "passes", [])] or [{}]
-    for share, passes in itertools.product(shares, several):
-        yield function(model.predictor, samples, share, **options, **passes)
+    yield from (function(model.predictor, samples, share, **options) for share in shares)
 
 
 def checked_vocabularies(models: Iterable[Model]) -> Iterator[Model]:

@@ -89,7 +89,7 @@ def _masked_task(checkpoint: Checkpoint, mask_prob: float | None, seed: int):
     with open_dict(cfg):
         cfg.data, cfg.seed = str(checkpoint.data), seed
         cfg.leave_unmasked_prob = cfg.random_token_prob = 0.0
-        cfg.mask_prob, cfg.mask_prob_spread = cfg.mask_prob if mask_prob is None else mask_prob, 0.0
+        cfg.mask_prob = cfg.mask_prob if mask_prob is None else mask_prob
     return tasks.setup_task(cfg, from_checkpoint=True)
 
 

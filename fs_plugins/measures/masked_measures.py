@@ -7,7 +7,7 @@ and the seed of the choice of words. Standard errors take the words of a sample 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from fs_plugins.criterions.state_use import divergences, entropy, path_posteriors, shares
 from fs_plugins.exlm.alignment import own_states
 from fs_plugins.inference.masked_prediction import MaskedPredictor
-from fs_plugins.measures.masked_samples import SEED, MaskedBatch, batches_of
+from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 SECOND = 0.1  # least share of a second state
@@ -46,23 +46,8 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
     }
 
 
-def likelihoods(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, passes: int = 1, seed: int = SEED
-) -> Iterator[tuple[MaskedBatch, Tensor, Tensor]]:
-    """Yields batches of B samples with the bits of each one's masked words, [B] float64: together, and each
-    by itself; see :func:`joint_likelihood`."""
-    for batch in batches_of(predictor, samples, share, seed):
-        unknown = batch.masked
-        joint = marginal = torch.zeros(len(unknown), dtype=torch.float64, device=unknown.device)
-        for group in batch.groups(passes):
-            each, together = predictor.log_probs_of(batch.tokens, unknown, group)
-            joint, marginal = joint + together, marginal + each.double().sum(1)
-            unknown = unknown & ~group
-        yield batch, -joint / math.log(2), -marginal / math.log(2)
-
-
 def joint_likelihood(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, passes: int = 1, seed: int = SEED
+    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED
 ) -> dict:
     """Joint likelihood of all masked words of a sample, and what a model gains by their dependence.
 
@@ -72,17 +57,14 @@ def joint_likelihood(
       ExLM w/o transitions, it is the product over words, which they take to be independent.
     * marginal: the product of the model's own probabilities of each word by itself.
     * gain: marginal minus joint; 0 where words are independent, more where the graph knows which go together.
-
-    With several passes, the masked words of a sample are divided at random into as many groups, the same for
-    every model, and one after the other given to it: by the chain rule this too is a likelihood of all
-    words, and by it an MLM has dependence between the words of different groups. With as many passes as
-    masks, or more, the groups are single words.
     """
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
-    for batch, joint, marginal in likelihoods(predictor, samples, share, passes, seed):
+    for batch in batches_of(predictor, samples, share, seed):
+        each, together = predictor.log_probs_of(batch.tokens, batch.masked)
+        marginal, joint = (-nats.double() / math.log(2) for nats in (each.double().sum(1), together))
         for name, bits in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
             meters[name].add_sums(bits, batch.masked.sum(1))
-    return {"mask_prob": share, "passes": passes} | {name: meter.result() for name, meter in meters.items()}
+    return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
 
 
 @torch.no_grad()

@@ -23,33 +23,19 @@ class MaskedBatch:
     """B samples and what is masked in them."""
 
     tokens: Tensor  # [B, T] int64, the original tokens, right-padded
-    ranks: Tensor  # [B, T] int64, random order (1 to M) of the masked tokens; 0 elsewhere
+    masked: Tensor  # [B, T] bool
     indices: list[int]  # the samples' numbers
-
-    @property
-    def masked(self) -> Tensor:
-        """Returns which tokens are masked, [B, T] bool."""
-        return self.ranks > 0
-
-    def groups(self, passes: int) -> Iterator[Tensor]:
-        """Yields which masked tokens are filled in each pass, [B, T] bool: of a sample's M masks as many as
-        in any other pass, or one more or fewer; with M passes or more, one by one."""
-        most = self.ranks.amax(1, keepdim=True)
-        groups = most.clamp(max=passes)
-        group = torch.where(self.masked, (self.ranks - 1) * groups // most.clamp(min=1), -1)
-        for i in range(int(groups.max())):
-            yield group == i
 
 
 def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
-    """Returns ``MaskedBatch.ranks`` [T] of sample number ``index``: a share of its words, at least one, never
-    a special symbol, is masked."""
+    """Returns which words of sample number ``index`` are masked, [T] bool: a share, at least one, never a
+    special symbol."""
     words = np.flatnonzero((tokens >= dictionary.nspecial).numpy())
     count = min(len(words), max(1, round(share * len(words))))
     chosen = np.random.default_rng((seed, index)).choice(words, count, replace=False)
-    ranks = torch.zeros(len(tokens), dtype=torch.int64)
-    ranks[torch.from_numpy(chosen)] = torch.arange(1, count + 1)
-    return ranks
+    masked = torch.zeros(len(tokens), dtype=torch.bool)
+    masked[torch.from_numpy(chosen)] = True
+    return masked
 
 
 def load_samples(
@@ -99,6 +85,6 @@ def batches_of(
     pad = torch.nn.utils.rnn.pad_sequence
     for batch in batches_by_length([len(samples[i]) * predictor.expansion for i in numbers], BATCH_TOKENS):
         part = [numbers[i] for i in batch]
-        ranks = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
+        masked = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
-        yield MaskedBatch(tokens.to(device), pad(ranks, True, 0).to(device), part)
+        yield MaskedBatch(tokens.to(device), pad(masked, True, False).to(device), part)

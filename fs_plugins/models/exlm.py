@@ -55,8 +55,6 @@ class ExLMModel(RotaryRobertaModel):
         if not self.has_few_shapes(tokens):
             return Sizes.of
         p = getattr(self.args, "mask_prob", None)
-        if p is not None:
-            p += getattr(self.args, "mask_prob_spread", None) or 0.0
         T, most = tokens.shape[1], self.args.max_positions
         return lambda counts, k: rounded(Sizes.of(counts, k), T, k, most, p)
 

@@ -68,23 +68,6 @@ def test_predictions_of_exlm_are_sums_over_all_paths(k):
     assert float(each[1].sum()) == pytest.approx(float(joint[1]), rel=1e-4)  # a single one
 
 
-@pytest.mark.parametrize("build", [builders.mlm, builders.exlm])
-def test_the_probability_of_some_masked_words_is_a_sum_over_the_others(build):
-    symbols = builders.dictionary(6)
-    model, (tokens, masked) = builders.trained(build(symbols)), batch(symbols)
-    predictor = MaskedPredictor(model)
-    with torch.no_grad():
-        model.encoder.lm_head.bias[symbols.pad()] -= 100  # pads would be no part of the sentence
-    some = masked & (torch.arange(tokens.shape[1]) != 5)  # one of two words of the first sentence
-    each, joint = predictor.log_probs_of(tokens, masked, some)
-    assert (each[~some] == 0).all() and (each[some] < 0).all()
-    total = 0.0
-    for word in set(range(len(symbols))) - {symbols.pad()}:
-        tokens[0, 5] = word
-        total += float(predictor.log_probs_of(tokens, masked)[1][0].exp())
-    assert total == pytest.approx(float(joint[0].exp()), rel=1e-4)
-
-
 @pytest.mark.parametrize("k", [1, 3])
 def test_words_of_any_improbability(k):
     symbols = builders.dictionary(6)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import torch
 
 from fs_plugins.checkpoint import load as load_checkpoint
-from fs_plugins.measures.masked_samples import MaskedBatch, batches_of, load_samples, mask_words
+from fs_plugins.measures.masked_samples import batches_of, load_samples, mask_words
 from tests.support import builders
 
 
@@ -20,17 +20,6 @@ def test_masked_words_are_drawn_by_seed_and_number():
     assert len(set(drawn)) == 10  # a coincidence of 8 of 40 words is unlikely
     assert drawn == [places(seed, index) for seed in (1, 2) for index in range(5)]
     assert {len(found) for found in drawn} == {8} and all(0 < i <= 40 for found in drawn for i in found)
-
-
-def test_groups_are_equal_parts_of_the_masks_and_at_last_single_words():
-    ranks = torch.tensor([[0, 3, 1, 0, 5, 2, 4], [0, 0, 2, 0, 0, 1, 0]])
-    batch = MaskedBatch(torch.zeros_like(ranks), ranks, [0, 1])
-    for passes, sizes in ((1, [[5], [2]]), (2, [[3, 2], [1, 1]]), (9, [[1] * 5, [1, 1, 0, 0, 0]])):
-        groups = torch.stack(list(batch.groups(passes)))
-        assert groups.sum(2).t().tolist() == sizes and torch.equal(groups.sum(0).bool(), batch.masked)
-        order = (groups * torch.arange(1, len(groups) + 1)[:, None, None]).sum(0)
-        for row, rank in zip(order, ranks, strict=True):  # in the order of the ranks
-            assert row[rank > 0][rank[rank > 0].argsort()].diff().ge(0).all()
 
 
 def test_batches_hold_every_sample_once_with_its_own_masks():
@@ -51,7 +40,7 @@ def test_batches_hold_every_sample_once_with_its_own_masks():
                 found[number] = batch.masked[row, :length]
         assert sorted(found) == [0, 1, 3, 4, 5] and 1 < len(batches) < 5
         for number, masked in found.items():
-            assert torch.equal(masked, mask_words(samples[number], 0.2, symbols, 1, number) > 0)
+            assert torch.equal(masked, mask_words(samples[number], 0.2, symbols, 1, number))
 
 
 def test_samples_are_those_of_the_training(pretrained, tmp_path):
