@@ -41,6 +41,7 @@ run() {
 # Scores checkpoint_best.pt, after which nothing is resumed.
 evaluate() {
     [[ ${RANK:-0} == 0 ]] || return 0
-    run "$python" "$root/scripts/evaluate.py" "$save/checkpoint_best.pt" "$data" --output "$save" "${evaluation[@]}"
-    [[ -n $print ]] || (cd "$save" && rm -f imported.pt checkpoint_last.pt "${drop[@]}")
+    run "$python" "$root/scripts/evaluate.py" "$save/checkpoint_best.pt" "$data" --output "$save" \
+        ${evaluation[@]+"${evaluation[@]}"} # bash before 4.4 takes an empty array for an unset one
+    [[ -n $print ]] || (cd "$save" && rm -f "${drop[@]}")
 }

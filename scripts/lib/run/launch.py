@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count
 from lib.files import MANIFEST, read_json, sha256
+from lib.run.folder import IMPORTED
 from lib.run.on_gpu import visible_gpus
 
 LAST, BEST_FILE = "checkpoint_last.pt", "checkpoint_best.pt"
@@ -179,7 +180,7 @@ def as_bash(training: Training) -> str:
     args, note = training.args, training.note
     texts = {"save": str(args.save), "data": training.data, "note": note, "print": "1" * args.print}
     texts["record"] = "" if args.print else json.dumps(training.record(), default=str)
-    drop = [] if training.keep_best else [BEST_FILE]
+    drop = [IMPORTED, LAST, *([] if training.keep_best else [BEST_FILE])]  # after the evaluation
     lists = {"flags": training.flags.words(), "evaluation": training.evaluation or [], "drop": drop}
     lines = [f"{name}={shlex.quote(text)}" for name, text in texts.items()]
     return "\n".join([*lines, *(f"{name}=({shlex.join(words)})" for name, words in lists.items())])

@@ -39,7 +39,7 @@ esac
     record = {"settings": {"--lr": "1"}, "inputs": {}, "command": ["a"], "runs": ["a"], "dictionary": None}
     record = json.dumps({**record, "imported": None, "evaluated": True})
     save = tmp_path / "a b"
-    lists = "flags=(--lr 1) evaluation=(--device cpu) drop=()"
+    lists = "flags=(--lr 1) evaluation=(--device cpu) drop=(checkpoint_last.pt)"
     plan = f"save='{save}' data=d note= print= record='{record}' {lists}"
     text = f"source {ROOT}/scripts/lib/common.sh; settle plan; run fairseq-train d ${{flags[@]}}; evaluate"
     command = ["bash", "-euo", "pipefail", "-c", text]
