@@ -11,12 +11,12 @@ Environment variables:
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import Command, Distribution, setup
@@ -25,14 +25,8 @@ from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
 OP_FOLDER = Path("fs_plugins", "custom_ops")
-
-
-def load_sources():
-    """`fs_plugins/custom_ops/sources.py` by its path: importing the package would import fairseq."""
-    spec = importlib.util.spec_from_file_location("exlm_sources", ROOT / OP_FOLDER / "sources.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SOURCES = {"cpu": "dag_cpu.cpp", "cuda": "dag_cuda.cu"}
+SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 
 class BuildFailure(Exception):
@@ -71,25 +65,22 @@ def architecture_flags() -> list[str]:
     return flags or ["-arch=all-major"]
 
 
-def compile_command(kind: str, source: Path, output: Path, source_hash: str) -> list[str]:
+def compile_command(kind: str, source: Path, output: Path) -> list[str]:
     """The compiler's command line. No -march=native and no fast maths: a wheel serves other machines too."""
     common = ["-O3", "-std=c++17", "-shared", f"-I{source.parent}", "-o", str(output), str(source)]
-    define = f'-DEXLM_SOURCE_HASH="{source_hash}"'
     if kind == "cpu":
-        # These change no result; errno and traps would bar vectors.
-        vectorise = ["-fno-math-errno", "-fno-trapping-math"]
-        return [*find_compiler(), "-fPIC", "-fvisibility=hidden", "-pthread", *vectorise, define, *common]
+        return [*find_compiler(), "-fPIC", "-fvisibility=hidden", "-pthread", *common]
     host = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "--cudart=static", "--threads=0"]
     if os.environ.get("CXX"):
         host += ["-ccbin", find_compiler()[-1]]
-    return [find_nvcc(), *architecture_flags(), *host, define.replace('"', '\\"'), *common]
+    return [find_nvcc(), *architecture_flags(), *host, *common]
 
 
-def compile_library(kind: str, source: Path, target: Path, source_hash: str) -> None:
+def compile_library(kind: str, source: Path, target: Path) -> None:
     """Compiles beside the target, then moves it there: a process that has the old library open keeps it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    command = compile_command(kind, source, fresh, source_hash)
+    command = compile_command(kind, source, fresh)
     print(shlex.join(command), flush=True)
     try:
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -117,16 +108,19 @@ class BuildOp(Command):
         self.set_undefined_options("build", ("build_lib", "build_lib"))
 
     def run(self):
-        sources = load_sources()
         cuda = find_nvcc() is not None and os.environ.get("EXLM_NO_CUDA", "0") in ("", "0")
         if cuda:
             architecture_flags()  # a mistake in them stops the install before anything is compiled
-        for kind, name in sources.LIBRARIES.items():
-            target = (ROOT if self.editable_mode else Path(self.build_lib)) / OP_FOLDER / name
+        for kind, source in SOURCES.items():
+            target = (
+                (ROOT if self.editable_mode else Path(self.build_lib))
+                / OP_FOLDER
+                / f"libexlm_dag_{kind}{SUFFIX}"
+            )
             target.unlink(missing_ok=True)  # one built from older sources must not stay
             if kind == "cpu" or cuda:
                 try:
-                    compile_library(kind, sources.source_path(kind), target, sources.source_hash(kind))
+                    compile_library(kind, ROOT / OP_FOLDER / "csrc" / source, target)
                 except BuildFailure as failure:
                     self.report(kind, failure)
 

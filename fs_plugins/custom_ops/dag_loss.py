@@ -126,7 +126,7 @@ class _DagLoss(torch.autograd.Function):
 @torch.library.register_fake("exlm::dag_forward")
 def _forward_results(match, links, node_lengths, target_lengths):
     if match.is_cuda:
-        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # mantissa and exponent
+        return match.new_empty(len(match)), match.new_empty((*match.shape, 2))  # exponent and mantissa
     return match.new_empty(len(match)), torch.empty_like(match, dtype=torch.float64)
 
 
@@ -145,7 +145,7 @@ def _forward(match, *others):
 @torch.library.impl("exlm::dag_backward", ("cpu", "cuda"))
 def _backward(grad_log_prob, match, *others):
     outputs, (B, M, L) = _backward_results(grad_log_prob, match, *others), match.shape
-    workspace = [match.new_empty((B, M, -(-L // 32) * 32, 2))] if match.is_cuda else []
+    workspace = [match.new_empty((B, M, L, 2))] if match.is_cuda else []
     _call("backward", match, (grad_log_prob, match, *others, *outputs, *workspace))
     return outputs
 

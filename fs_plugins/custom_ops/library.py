@@ -1,8 +1,6 @@
-"""Loading of the compiled op: plain shared libraries with a C ABI (``csrc/dag.h``), called through ctypes.
+"""Loading of the compiled op: shared libraries with a C ABI (``csrc/dag.h``), called through ctypes.
 
-``pip install`` builds them beside this file. A clone whose libraries were built into an installed copy of
-the package (``pip install .`` and ``--user-dir fs_plugins`` from the clone) finds them there, if they come
-from the same sources.
+``setup.py`` builds them beside this file.
 """
 
 import ctypes
@@ -12,16 +10,14 @@ import sys
 from ctypes import c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 
-from fs_plugins.custom_ops import sources
-
 logger = logging.getLogger(__name__)
 
-FLOAT32, FLOAT64 = 0, 1
+FOLDER = Path(__file__).resolve().parent
+VERSION, FLOAT32, FLOAT64 = 2, 0, 1  # as in dag.h
 ERRORS = {
     -1: "unknown dtype code",
     -2: "a length is negative or larger than its dimension",
     -3: "out of memory",
-    -4: "the sizes exceed the GPU kernels' 16,352 nodes or 1,048,576 targets",
 }
 
 _P = c_void_p
@@ -39,39 +35,38 @@ _SIGNATURES = {
 }
 
 
+def library_path(device: str) -> Path:
+    """Returns where a library for "cpu" or "cuda" lies if it was built."""
+    suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+    return FOLDER / f"libexlm_dag_{device}{suffix}"
+
+
 @functools.cache
 def load(device: str) -> ctypes.CDLL | None:
     """Returns the library for "cpu" or "cuda"; None, with one warning, if there is none that fits."""
-    reasons = []
-    for path in _candidates(device):
-        try:
-            return _open(path, device)
-        except (OSError, AttributeError, ImportError) as error:
-            reasons.append(f"{path}: {error}")
-    found = "; ".join(reasons) if reasons else f"{sources.library_path(device).name} was not built"
-    logger.warning(
-        "No compiled DAG op for %s (%s): the plain PyTorch path serves, which is many times slower. "
-        "`pip install .` in the clone builds the op; it needs %s.",
-        device,
-        found,
-        "a C++ compiler (Debian: apt-get install g++)" if device == "cpu" else "nvcc and a C++ compiler",
-    )
-    return None
+    try:
+        return bind(library_path(device), device)
+    except (OSError, AttributeError, ImportError) as error:
+        compiler = (
+            "a C++ compiler (Debian: apt install g++)" if device == "cpu" else "nvcc and a C++ compiler"
+        )
+        logger.warning(
+            "No compiled DAG op for %s (%s): plain PyTorch is used instead, many times slower. "
+            "`pip install -e .` in the clone builds the op; it needs %s.",
+            device,
+            error,
+            compiler,
+        )
+        return None
 
 
-def _candidates(device: str) -> list[Path]:
-    """Returns library files: beside this file, and in other copies of the package on ``sys.path``."""
-    built = sources.library_path(device)
-    elsewhere = [Path(entry) / "fs_plugins" / "custom_ops" / built.name for entry in sys.path if entry]
-    return [path for path in dict.fromkeys([built, *elsewhere]) if path.is_file()]
+def bind(path: Path, device: str) -> ctypes.CDLL:
+    """Returns a device's library with the types of its functions.
 
-
-def _open(path: Path, device: str) -> ctypes.CDLL:
+    Raises OSError, AttributeError or ImportError for a file that is missing or does not fit."""
     library = ctypes.CDLL(str(path))
-    library.exlm_dag_source_hash.restype = c_char_p
-    built_from = library.exlm_dag_source_hash().decode()
-    if built_from != sources.source_hash(device):
-        raise ImportError("it was built from other sources than those beside this package")
+    if library.exlm_dag_version() != VERSION:
+        raise ImportError(f"{path} was built from another version of the sources")
     for name, (result, arguments) in _SIGNATURES[device].items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -82,10 +77,10 @@ def check(code: int, name: str, library: ctypes.CDLL) -> None:
     """Raises for what a function of a library returned that is not 0.
 
     Raises:
-        ValueError: for lengths or sizes that the function does not take.
+        ValueError: for lengths that the function does not take.
         RuntimeError: for all else: "out of memory" (which fairseq-train looks for), or in CUDA's own words.
     """
     if code < 0:
-        error = ValueError if code in (-2, -4) else RuntimeError
+        error = ValueError if code == -2 else RuntimeError
         raise error(f"{name}: {ERRORS.get(code, f'error {code}')}")
     raise RuntimeError(f"{name}: CUDA error {code}: {library.exlm_dag_error_string_cuda(code).decode()}")

@@ -16,7 +16,6 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from step_costs import peak_of_allocations, print_head
@@ -27,9 +26,9 @@ from fs_plugins.custom_ops import library
 from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.exlm.alignment import dag_loss_reference
 
-KERNELS = ("on chip", "any size")  # the two families for CUDA: the first serves sentences that fit
 DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "float16", "bfloat16")}
 SHAPES = {"cpu": ["16x21x84", "2x77x316"], "cuda": ["64x21x84", "64x77x316"]}
+IMPLEMENTATIONS = {"compiled": dag_loss, "reference": dag_loss_reference}
 GRAPH_CALLS = 10  # calls in a CUDA graph, so that its own launch (some us) is no large part of each
 
 
@@ -45,8 +44,6 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     shapes = "sentences x targets x nodes (default: 16x21x84 2x77x316; cuda: 64x21x84 64x77x316)"
     add("--shapes", nargs="+", type=parse_shape, default=[], help=shapes)
     add("--dtypes", nargs="+", choices=DTYPES, default=["float32"], help="default: float32")
-    kernels = "families of CUDA kernels, a row each; 'any size' serves every sentence (default: on chip)"
-    add("--kernels", nargs="+", choices=KERNELS, default=list(KERNELS[:1]), help=kernels)
     add("--repeats", type=int, default=20, help="default: %(default)s")
     args = parser.parse_args(argv)
     if args.device == "cuda" and not torch.cuda.is_available():
@@ -65,19 +62,6 @@ def random_graphs(B: int, M: int, L: int) -> tuple[Tensor, ...]:
     links = torch.randn(B, L, L, generator=generator).masked_fill(~later, -math.inf).log_softmax(-1)
     links[:, -1] = -math.inf  # the last node has no successor
     return match, links, torch.full((B,), L), torch.full((B,), M)
-
-
-def implementations(args: argparse.Namespace) -> dict[str, Callable]:
-    """Returns what is measured, by name."""
-    if args.device == "cpu":
-        return {"compiled": dag_loss, "reference": dag_loss_reference}
-
-    def by(any_size: bool, *inputs: Tensor) -> Tensor:
-        library.load("cuda").exlm_dag_any_size_cuda(any_size)
-        return dag_loss(*inputs)
-
-    chosen = {f"compiled, {name}": partial(by, name == KERNELS[1]) for name in args.kernels}
-    return {**chosen, "reference": dag_loss_reference}
 
 
 def make_passes(implementation: Callable, inputs: tuple[Tensor, ...]) -> dict[str, Callable[[], object]]:
@@ -118,9 +102,7 @@ def measure(args: argparse.Namespace, shape: tuple[int, int, int], dtype: str) -
     """Returns rows of the table for a shape and a dtype, one an implementation; times in ms."""
     match, links, *lengths = (tensor.to(args.device) for tensor in random_graphs(*shape))
     inputs = match.to(DTYPES[dtype]), links.to(DTYPES[dtype]), *lengths
-    passes = {
-        name: make_passes(implementation, inputs) for name, implementation in implementations(args).items()
-    }
+    passes = {name: make_passes(implementation, inputs) for name, implementation in IMPLEMENTATIONS.items()}
     samples, calls = defaultdict(list), 20 if match.is_cuda else 1  # calls of one sample
     for _ in range(args.repeats):
         for name, own in passes.items():

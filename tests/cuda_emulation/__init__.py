@@ -7,23 +7,23 @@ that they read nothing that was not written. It says nothing about speed.
 import ctypes
 import shlex
 import subprocess
-from ctypes import c_int, c_uint
+from ctypes import c_uint
 from pathlib import Path
 
 import torch
 
-from fs_plugins.custom_ops import library, sources
+from fs_plugins.custom_ops import library
 
 FOLDER = Path(__file__).resolve().parent
 OPTIONS = "-std=c++17 -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-parameter -fPIC -shared"
-HOPPER, TURING = 232448, 65536  # bytes of shared memory that a block may have
+CSRC = library.FOLDER / "csrc"
 WORD = 4  # bytes of a float32
 
 
 def build(compiler: str, target: Path, options: str = "-O2") -> "EmulatedKernels":
     """Compiles the kernels and the emulation into the library `target`."""
-    command = [compiler, *shlex.split(OPTIONS), *shlex.split(options), f"-I{FOLDER}", f"-I{sources.CSRC}"]
-    files = [str(sources.source_path("cuda")), str(FOLDER / "emulation.cpp")]
+    command = [compiler, *shlex.split(OPTIONS), *shlex.split(options), f"-I{FOLDER}", f"-I{CSRC}"]
+    files = [str(CSRC / "dag_cuda.cu"), str(FOLDER / "emulation.cpp")]
     command += ["-x", "c++", *files, "-o", str(target)]
     subprocess.run(command, check=True)
     return EmulatedKernels(target)
@@ -34,17 +34,14 @@ class EmulatedKernels:
     them on CPU tensors. Outputs and working memory are filled with NaN before each call."""
 
     def __init__(self, path: Path):
-        self._library = ctypes.CDLL(str(path))
-        for name, (result, arguments) in library._SIGNATURES["cuda"].items():
-            function = getattr(self._library, name)
-            function.restype, function.argtypes = result, arguments
-        self._library.exlm_emulation_set.argtypes = [c_int, c_uint]
+        self._library = library.bind(path, "cuda")
+        self._library.exlm_emulation_set.argtypes = [c_uint]
         self._alphas: dict[int, torch.Tensor] = {}
-        self.set(HOPPER)
+        self.set(0)
 
-    def set(self, shared_bytes: int, order: int = 0) -> None:
-        """Shared memory that a block may have (0: the kernels for any size serve), order of the threads."""
-        self._library.exlm_emulation_set(shared_bytes, order)
+    def set(self, order: int) -> None:
+        """Sets the order of threads and blocks."""
+        self._library.exlm_emulation_set(order)
 
     def exlm_dag_forward_cpu(self, dtype, B, M, L, match, links, n, m, log_prob, alpha, threads):
         assert dtype == library.FLOAT32
@@ -60,7 +57,7 @@ class EmulatedKernels:
     ):
         ctypes.memset(grad_match, 0xFF, B * M * L * WORD)
         ctypes.memset(grad_links, 0xFF, B * L * L * WORD)
-        own, workspace = self._alphas[alpha].data_ptr(), poisoned(B * M * -(-L // 32) * 32 * 2)
+        own, workspace = self._alphas[alpha].data_ptr(), poisoned(2 * B * M * L)
         return self._library.exlm_dag_backward_cuda(
             B, M, L, grad, match, links, n, m, own, grad_match, grad_links, workspace.data_ptr(), None
         )

@@ -1,7 +1,7 @@
 // The CUDA execution model on one CPU thread: see cuda_runtime.h.
 //
 // A fiber runs until it waits for its warp or its block. What the order of threads and blocks must not change can be
-// tested by changing it (exlm_emulation_set). Shared memory starts as NaN in every block. A barrier that some threads do
+// tested by changing it (exlm_emulation_set). A barrier that some threads do
 // not reach, and lanes of one warp in different operations, stop the program.
 #include "cuda_runtime.h"
 
@@ -21,10 +21,8 @@ dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace {
 
 constexpr int WARP_SIZE = 32;
-constexpr size_t STACK = 64 * 1024, POOL = 256 * 1024;
+constexpr size_t STACK = 64 * 1024;
 
-alignas(1024) unsigned char pool[POOL];
-int shared_limit = 232448;  // of a Hopper GPU
 unsigned order_seed = 0;    // 0: threads and blocks in ascending order
 cudaError_t last_error = cudaSuccess;
 
@@ -37,7 +35,7 @@ struct Fiber {
     std::unique_ptr<unsigned char[]> stack{new unsigned char[STACK]};
     State state = DONE;
     unsigned index = 0, parity = 0;
-    emulation::Operation operation = emulation::SYNCWARP;
+    emulation::Operation operation = emulation::SHUFFLE;
 };
 
 struct Warp {
@@ -171,20 +169,9 @@ uint64_t exchange(Operation operation, unsigned mask, uint64_t value, int source
     return warp_of(*fiber).values[fiber->parity][source % WARP_SIZE];
 }
 
-uint32_t vote(unsigned mask, bool value) {
-    Fiber* const fiber = current;
-    warp_of(*fiber).values[fiber->parity ^ 1][lane()] = value;
-    meet_warp(VOTE, mask);
-    uint32_t bits = 0;
-    for (int j = 0; j < WARP_SIZE; ++j) bits |= static_cast<uint32_t>(warp_of(*fiber).values[fiber->parity][j] != 0) << j;
-    return bits;
-}
-
-unsigned char* dynamic_shared() { return pool; }
-
-void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {
+void launch(dim3 grid, dim3 block, const std::function<void()>& kernel) {
     const bool good = grid.x >= 1 && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 && grid.z <= 65535 &&
-                      block.x >= 1 && block.x <= 1024 && block.y == 1 && block.z == 1 && shared_bytes <= static_cast<size_t>(shared_limit);
+                      block.x >= 1 && block.x <= 1024 && block.y == 1 && block.z == 1;
     if (!good) {
         last_error = cudaErrorInvalidValue;
         return;
@@ -198,7 +185,6 @@ void launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void
         const uint64_t index = order_seed % 2 == 1 ? count - 1 - j : j;
         blockIdx = dim3(static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
                         static_cast<unsigned>(index / grid.x / grid.y));
-        std::memset(pool, 0xff, shared_bytes);
         run_block(block.x);
     }
 }
@@ -219,16 +205,13 @@ void __syncthreads() {
     }
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = shared_limit, cudaSuccess; }
-
 cudaError_t cudaGetLastError() {
     const cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
 }
 
-// Shared memory that a block may have, in bytes, and the order of threads and blocks: 0 ascending, else others.
-extern "C" __attribute__((visibility("default"))) void exlm_emulation_set(int limit, unsigned seed) {
-    shared_limit = limit;
+// The order of threads and blocks: 0 ascending, else others.
+extern "C" __attribute__((visibility("default"))) void exlm_emulation_set(unsigned seed) {
     order_seed = seed;
 }

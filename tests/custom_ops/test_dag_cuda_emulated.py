@@ -23,9 +23,6 @@ pytestmark = pytest.mark.skipif(
     COMPILER is None or sys.platform != "linux", reason="the emulated kernels need g++ on Linux"
 )
 
-# shared memory of a block, order of threads and blocks
-ON_CHIP, ON_CHIP_REVERSED, ANY_SIZE = (cuda_emulation.HOPPER, 0), (cuda_emulation.HOPPER, 1), (0, 0)
-
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory):
@@ -38,15 +35,15 @@ def kernels(tmp_path_factory):
 
 @pytest.fixture
 def emulated(kernels, monkeypatch):
-    """The op calls the emulated kernels; the fixture chooses which and in which order."""
+    """The op calls the emulated kernels; the fixture chooses the order of threads."""
     monkeypatch.setattr(library, "load", lambda kind: kernels)
-    kernels.set(*ON_CHIP)
+    kernels.set(0)
     return kernels.set
 
 
-@pytest.fixture(params=[ON_CHIP, ON_CHIP_REVERSED, ANY_SIZE], ids=["on_chip", "on_chip_reversed", "any_size"])
+@pytest.fixture(params=[0, 1], ids=["ascending", "reversed"])
 def each(request, emulated):
-    emulated(*request.param)
+    emulated(request.param)
 
 
 def truth(*arguments, weights=None):
@@ -78,28 +75,11 @@ def test_the_ops_own_cases(each):
     cases.test_gradient_is_linear_in_the_incoming_one(CPU, torch.float32)
 
 
-def test_a_benchmark_chooses_the_kernels(emulated, kernels):
-    """Bitwise those that serve where nothing fits on a chip."""
-    match, links = oracles.random_graph(2, 21, 84, seed=3, dtype=torch.float32, missing=0.1)
-    graph = match, links, lengths([84, 80]), lengths([21, 19])
-    on_chip, results = gradients(dag_loss, *graph), []
-    for way, always in ((ON_CHIP, 1), (ANY_SIZE, 0)):
-        emulated(*way)
-        kernels._library.exlm_dag_any_size_cuda(always)
-        results.append(gradients(dag_loss, *graph))
-    kernels._library.exlm_dag_any_size_cuda(0)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
-    assert not all(torch.equal(a, b) for a, b in zip(results[0], on_chip, strict=True))
-
-
 def test_sentences_do_not_depend_on_their_batch(emulated):
     cases.test_large_batch_uses_every_sentence_once(CPU)
 
 
-@pytest.mark.parametrize("way", [ON_CHIP, ANY_SIZE], ids=["on_chip", "any_size"])
-def test_drawn_graphs(emulated, way):
-    emulated(*way)
-
+def test_drawn_graphs(emulated):
     @settings(deadline=None, max_examples=60)
     @given(data=st.data())
     def draw(data):
@@ -110,7 +90,7 @@ def test_drawn_graphs(emulated, way):
     draw()
 
 
-# ---- Sizes around those of warps, tiles and what fits on chip.
+# ---- Sizes around those of warps.
 
 SIZES = [(2, 8), (9, 9), (5, 31), (32, 32), (7, 33), (20, 63), (21, 64), (12, 65), (21, 84), (60, 127)]
 SIZES += [(4, 128), (30, 129), (3, 257), (77, 316), (3, 400), (2, 1100)]
@@ -122,9 +102,7 @@ def test_awkward_sizes(emulated, M, L):
     match, links = oracles.random_graph(B, M, L, seed=M * L, dtype=torch.float32, missing=0.1)
     n, m = lengths([L, max(M, L - L // 3)][:B]), lengths([M, max(2, M - 3)][:B])
     expected = truth(match, links, n, m)
-    for way in (ON_CHIP, (cuda_emulation.TURING, 5), ANY_SIZE):
-        emulated(*way)
-        assert_close(gradients(dag_loss, match, links, n, m), expected, 2e-6, 2e-5)
+    assert_close(gradients(dag_loss, match, links, n, m), expected, 2e-6, 2e-5)
 
 
 # ---- What the device alone can meet.
@@ -152,13 +130,11 @@ def test_results_do_not_depend_on_the_order_of_threads(emulated):
     smooth = oracles.random_graph(4, 21, 84, seed=1, dtype=torch.float32)
     n, m = lengths([84, 83, 84, 60]), lengths([21, 21, 20, 18])
     for arguments in ((match, links, n, m), (*smooth, n, m)):
-        for shared in (cuda_emulation.HOPPER, 0):
-            emulated(shared, 0)
-            first = gradients(dag_loss, *arguments)
-            for order in (1, 2, 3) if shared else (1,):
-                emulated(shared, order)
-                again = gradients(dag_loss, *arguments)
-                assert all(map(torch.equal, first, again))
+        emulated(0)
+        first = gradients(dag_loss, *arguments)
+        for order in (1, 2, 3):
+            emulated(order)
+            assert all(map(torch.equal, first, gradients(dag_loss, *arguments)))
 
 
 # ---- Numbers at the edge of the scaled sums.

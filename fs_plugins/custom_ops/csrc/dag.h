@@ -16,7 +16,7 @@
 //   node_lengths   [B]        int64, 0 <= n <= L
 //   target_lengths [B]        int64, 0 <= m <= M
 //   log_prob       [B]
-//   alpha          [B][M][L]  log f(i, u), on CUDA [B][M][L][2] (mantissa, exponent); saved by the forward pass for
+//   alpha          [B][M][L]  log f(i, u), on CUDA [B][M][L][2] (exponent, mantissa); saved by the forward pass for
 //                             the backward pass
 //
 // The ABI is plain C, so that a build needs no torch and survives its upgrades. All functions return 0, or a negative
@@ -36,13 +36,14 @@ enum {
     EXLM_DAG_BAD_DTYPE = -1,
     EXLM_DAG_BAD_SIZE = -2,
     EXLM_DAG_NO_MEMORY = -3,
-    EXLM_DAG_TOO_LARGE = -4,  // CUDA: more than 16,352 nodes or 2^20 targets
 };
 
 // Type of match, links, log_prob and their gradients on the CPU.
 enum { EXLM_DAG_FLOAT32 = 0, EXLM_DAG_FLOAT64 = 1 };
 
-EXLM_API const char* exlm_dag_source_hash(void);
+// Of these functions and their arguments: a library that says another number is not loaded.
+enum { EXLM_DAG_VERSION = 2 };
+EXLM_API int exlm_dag_version(void);
 
 // ---- CPU (dag_cpu.cpp). alpha is always double: sums are taken in double whatever the type of the input.
 
@@ -67,9 +68,9 @@ EXLM_API int exlm_dag_backward_cpu(int dtype, int64_t B, int64_t M, int64_t L,
                                    int num_threads);
 
 // ---- CUDA (dag_cuda.cu), float32 only. Pointers are to device memory of the current device; stream is a cudaStream_t.
-// Nothing is allocated and nothing waits for the host: the caller brings `workspace` for the backward pass, at a
-// multiple of 16 bytes. Lengths out of range count as a sentence without a path. alpha holds f(i, u) as two numbers,
-// exponent and mantissa: f = mantissa * 2^exponent.
+// Nothing is allocated and nothing waits for the host: the caller brings `workspace` for the backward pass. Lengths out
+// of range count as a sentence without a path. alpha holds f(i, u) as two numbers, exponent and mantissa:
+// f = mantissa * 2^exponent.
 
 // What a positive return code means, in CUDA's words.
 EXLM_API const char* exlm_dag_error_string_cuda(int code);
@@ -92,5 +93,5 @@ EXLM_API int exlm_dag_backward_cuda(int64_t B, int64_t M, int64_t L,
                                     const float* alpha,             // [B][M][L][2], from the forward pass
                                     float* grad_match,              // [B][M][L]
                                     float* grad_links,              // [B][L][L]
-                                    float* workspace,               // [B][M][L up to a multiple of 32][2]
+                                    float* workspace,               // [B][M][L][2]
                                     void* stream);
