@@ -39,8 +39,6 @@ def attention_bias(is_token: Tensor | None, dtype: torch.dtype) -> Tensor | None
 class Attention(nn.Module):
     """Multi-head self-attention whose queries and keys are rotated; scaled by head_dim^-0.5."""
 
-    rotate = staticmethod(rotate)
-
     def __init__(self, settings):
         super().__init__()
         d = settings.hidden_size
@@ -58,10 +56,10 @@ class Attention(nn.Module):
             bias: [B, 1, 1, N] from :func:`attention_bias`; None if all keys may be attended to.
             queries: [B, R] int64, the tokens whose output is wanted; None for all.
         """
-        k, v = self.rotate(self.k_proj(x), *rotation), self.v_proj(x)
+        k, v = rotate(self.k_proj(x), *rotation), self.v_proj(x)
         if queries is not None:
             x, *rotation = (gather_tokens(t, queries) for t in (x, *rotation))
-        q = self.rotate(self.q_proj(x), *rotation)
+        q = rotate(self.q_proj(x), *rotation)
         by_head = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in (q, k, v))
         return self.out_proj(self.attend(*by_head, bias).transpose(1, 2).flatten(2))
 

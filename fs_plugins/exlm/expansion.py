@@ -1,6 +1,5 @@
 """States expansion (ExLM, section 4.2): each masked token, ``<s>`` and ``</s>`` becomes k states."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,34 +11,31 @@ from torch import Tensor
 class Sizes(NamedTuple):
     """The sizes of an expanded batch."""
 
-    N: int  # tokens of the longest sentence after the expansion
-    U: int  # the same before it, with any ``</s>`` that was appended
+    N: int  # tokens of the longest sentence
     M: int  # targets of the sentence with the most
-    full: bool = False  # whether all sentences have N tokens, so that nothing is padding
-    unexpanded_full: bool = False  # whether all have U
+    full: bool  # whether all sentences have N tokens, so that nothing is padding
 
     @classmethod
-    def of(cls, counts: Tensor, k: int) -> "Sizes":
-        """Returns the sizes by the counts of each sentence, [B, 3] int64: its tokens, with the ``</s>`` that
-        is appended if it has none at its end; how many of these are expanded; whether it starts with ``<s>``.
+    def of(cls, tokens: Tensor, targets: Tensor, starts_well: Tensor, k: int) -> "Sizes":
+        """Returns the sizes by the counts of each sentence, [B] int64: its tokens, with the ``</s>`` that is
+        appended if it has none at its end; how many of these are expanded; whether it starts with ``<s>``.
         Raises ValueError if one does not."""
-        tokens, targets, starts_well = counts.unbind(1)
         lengths = torch.add(tokens, targets, alpha=k - 1)
-        least, most = torch.stack([lengths, tokens, targets, starts_well]).aminmax(dim=1)
-        (shortest, fewest, _, good), (N, U, M, _) = torch.stack([least, most]).tolist()  # the only sync
+        least, most = torch.stack([lengths, targets, starts_well]).aminmax(dim=1)
+        (shortest, _, good), (N, M, _) = torch.stack([least, most]).tolist()  # the only sync
         if not good:
             raise ValueError(
                 f"sentence {int((starts_well == 0).nonzero()[0])} of the batch does not start with <s>, "
                 "where the graph of states begins; for fairseq's sentence_prediction pass --init-token 0"
             )
-        return cls(N, U, M, shortest == N, fewest == U)
+        return cls(N, M, shortest == N)
 
 
 @dataclass(frozen=True)
 class StateLayout:
     """Where everything of an expanded batch stands.
 
-    B sentences of T tokens; N, U and M as of :class:`Sizes`; L = k * M graph nodes. All tensors are int64, on
+    B sentences of T tokens; N and M as of :class:`Sizes`; L = k * M graph nodes. All tensors are int64, on
     the device of the tokens."""
 
     tokens: Tensor  # [B, N] token ids after the expansion, padded with the pad symbol
@@ -67,7 +63,6 @@ def expand_states(
     bos: int,
     eos: int,
     pad: int,
-    sizes: Callable[[Tensor, int], Sizes] = Sizes.of,
 ) -> StateLayout:
     """Expands the masked tokens and every ``<s>`` and ``</s>`` of a right-padded batch to k states each.
 
@@ -80,8 +75,6 @@ def expand_states(
         originals: [B, T] int64, the tokens before masking; read where ``masked``.
         k: states per expanded token, at least 1.
         bos, eos, pad: ids of ``<s>``, ``</s>`` and the pad symbol.
-        sizes: gives the sizes of the result by the arguments of ``Sizes.of``; larger ones than those are
-            padding, smaller ones cut sentences short.
 
     Raises:
         ValueError: if a sentence does not start with ``<s>``, by ``Sizes.of``.
@@ -97,7 +90,7 @@ def expand_states(
     ends = torch.add(before, ranks, alpha=k - 1)
     starts = F.pad(ends, (1, 0))  # [B, T + 2] index of each token's first state
     target_lengths = ranks[:, -1]
-    sizes = sizes(torch.stack([before[:, -1], target_lengths, originals[:, 0] == bos], 1), k)
+    sizes = Sizes.of(before[:, -1], target_lengths, (originals[:, 0] == bos).long(), k)
 
     # Expanded token n comes from the first original token whose states end after n: from the last on padding.
     index = torch.arange(sizes.N, device=tokens.device)

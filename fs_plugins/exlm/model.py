@@ -1,14 +1,12 @@
 """ExLM (section 4 of the paper): a masked language model whose masked tokens are k states each, linked by
 learned transitions; and the vanilla masked language model that it is compared with."""
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fs_plugins.exlm.encoder import ACTIVATIONS, Encoder
-from fs_plugins.exlm.expansion import Sizes, StateLayout, expand_states
+from fs_plugins.exlm.expansion import StateLayout, expand_states
 from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.exlm.transitions import edge_mask, transition_log_probs
 
@@ -99,7 +97,6 @@ class ExLM(MLM):
         tokens: Tensor,
         targets: Tensor | None = None,
         transitions: bool = True,
-        sizes: Callable = Sizes.of,
     ) -> StateGraph:
         """Returns the graph of states of a batch of B sentences of T tokens.
 
@@ -108,13 +105,12 @@ class ExLM(MLM):
             targets: [B, T] int64, the original token where one is to be predicted, else pad. Without it the
                 ``<mask>`` tokens are expanded.
             transitions: whether to compute the graph's transitions.
-            sizes: as of :func:`expand_states`.
 
         Raises:
             ValueError: for a sentence without ``<s>``, and one that is longer than
                 ``max_position_embeddings`` after its expansion.
         """
-        layout = self.expand(tokens, targets, sizes)
+        layout = self.expand(tokens, targets)
         T, N, most = tokens.shape[1], layout.tokens.shape[1], self.settings.max_position_embeddings
         if most < N:
             raise ValueError(
@@ -125,20 +121,18 @@ class ExLM(MLM):
         nodes = self.encode(layout, layout.node_positions)
         return self.link(nodes, layout, transitions)
 
-    def expand(
-        self, tokens: Tensor, targets: Tensor | None = None, sizes: Callable = Sizes.of
-    ) -> StateLayout:
+    def expand(self, tokens: Tensor, targets: Tensor | None = None) -> StateLayout:
         """Returns where the states of a batch stand; see :meth:`forward` for the arguments."""
         s = self.settings
         masked = tokens.eq(s.mask_token_id) if targets is None else targets.ne(s.pad_token_id)
         ids = {"bos": s.bos_token_id, "eos": s.eos_token_id, "pad": s.pad_token_id}
         originals = tokens if targets is None else targets
-        return expand_states(tokens, masked, originals, self.k, **ids, sizes=sizes)
+        return expand_states(tokens, masked, originals, self.k, **ids)
 
-    def features(self, tokens: Tensor, only_first: bool = False, sizes: Callable = Sizes.of) -> Tensor:
+    def features(self, tokens: Tensor, only_first: bool = False) -> Tensor:
         """Returns the features [B, T, d] of the tokens, those of its first state for an expanded one; or with
         ``only_first`` [B, 1, d] those of the first token."""
-        layout = self.expand(tokens, sizes=sizes)
+        layout = self.expand(tokens)
         first = layout.node_positions[:, :1] if only_first else layout.first_states
         return self.norm(self.encode(layout, first))
 

@@ -93,17 +93,3 @@ def leave_meters_unread(original, trainer, *args, **kwargs):
         return original(trainer, *args, **kwargs)
     finally:
         trainer.tpu = on_tpu
-
-
-@wrap(Trainer, "zero_grad")
-def keep_gradients_where_they_are(original, trainer):
-    """With ``--cuda-graph`` each parameter has one gradient, zeros at first, that backward passes add to.
-    PyTorch would make the first one's outputs the gradients, whose memory the next graph overwrites."""
-    by_graphs = getattr(trainer.cfg.model, "cuda_graph", False)
-    parameters = [p for p in trainer.model.parameters() if p.requires_grad and by_graphs]
-    gradients = [torch.empty_like(p) if p.grad is None else p.grad for p in parameters]
-    original(trainer)
-    if gradients:
-        torch._foreach_zero_(gradients)
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient

@@ -1,16 +1,13 @@
 """ExLM for fairseq."""
 
 import logging
-from collections.abc import Callable
 
 from fairseq.models import register_model
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor
 
-from fs_plugins.exlm.expansion import Sizes
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaModel
-from fs_plugins.speed.compilation import rounded
 from fs_plugins.speed.match_scores import match_scores
 
 logger = logging.getLogger(__name__)
@@ -45,18 +42,7 @@ class ExLMModel(RotaryRobertaModel):
             ValueError: for a sentence without ``<s>``, and one that is longer than ``--max-positions`` after
                 its expansion.
         """
-        return self.encoder(src_tokens, target, transitions, self.sizes(src_tokens)), {"score": match_scores}
-
-    def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
-        return self.encoder.features(src_tokens, only_first, self.sizes(src_tokens))
-
-    def sizes(self, tokens: Tensor) -> Callable:
-        """Returns what gives the sizes of an expanded batch: those of few, or the least."""
-        if not self.has_few_shapes(tokens):
-            return Sizes.of
-        p = getattr(self.args, "mask_prob", None)
-        T, most = tokens.shape[1], self.args.max_positions
-        return lambda counts, k: rounded(Sizes.of(counts, k), T, k, most, p)
+        return self.encoder(src_tokens, target, transitions), {"score": match_scores}
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no

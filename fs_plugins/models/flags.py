@@ -61,8 +61,6 @@ EXLM_FLAGS = (
         for name, help in (
             ("load_checkpoint_heads", "(re-)register and load heads when loading"),
             ("checkpoint_activations", "recompute layers in the backward pass"),
-            ("compile", "compile layers and loss with torch.compile; lengths go up to a multiple of 8"),
-            ("cuda_graph", "like --compile, but the whole encoder as one graph (on a GPU, a CUDA graph)"),
         )
     ),
 )

@@ -4,7 +4,6 @@ import logging
 from collections import OrderedDict
 
 import torch
-import torch.nn.functional as F
 from fairseq.models import BaseFairseqModel, register_model
 from fairseq.models.roberta.model import RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
@@ -14,7 +13,6 @@ from fs_plugins.exlm.model import MLM, make_model
 from fs_plugins.exlm.settings import Settings
 from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
 from fs_plugins.speed import accelerate
-from fs_plugins.speed.compilation import MULTIPLE, compile_parts, is_on_gpu
 
 logger = logging.getLogger(__name__)
 VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # buffers of the authors' checkpoints
@@ -35,10 +33,7 @@ class RotaryRobertaModel(RobertaModel):
         self.classification_heads, self.token_heads = nn.ModuleDict(), nn.ModuleDict()
         self.initialise()
         accelerate(encoder)
-        layers, whole = encoder.sentence_encoder.layers, args.cuda_graph
         encoder.sentence_encoder.gradient_checkpointing = args.checkpoint_activations
-        parts = [encoder.sentence_encoder] if whole else layers
-        self.is_compiled = (args.compile or whole) and compile_parts(parts, whole)
         encoder.sentence_encoder.register_state_dict_post_hook(add_authors_buffers)
 
     def initialise(self) -> None:
@@ -78,15 +73,7 @@ class RotaryRobertaModel(RobertaModel):
 
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
         """Returns features [B, T, d] of the tokens, or with ``only_first`` [B, 1, d] of the first one."""
-        T = src_tokens.shape[1]
-        if self.has_few_shapes(src_tokens):
-            src_tokens = F.pad(src_tokens, (0, -T % MULTIPLE), value=self.dictionary.pad())
-        return self.encoder.features(src_tokens, only_first)[:, :T]
-
-    def has_few_shapes(self, tokens: Tensor) -> bool:
-        """Returns whether lengths are rounded: each is a graph where parts are compiled, and one more plan of
-        its attention on a GPU."""
-        return self.is_compiled or is_on_gpu(tokens)
+        return self.encoder.features(src_tokens, only_first)
 
     def max_positions(self) -> int:
         return self.args.max_positions

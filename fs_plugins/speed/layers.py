@@ -1,11 +1,9 @@
-"""Layers that keep less for the backward pass, on a GPU with fewer operators, on a CPU with fast dropout."""
+"""Layers that keep less for the backward pass, on a CPU with fast dropout."""
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from fs_plugins.exlm.encoder import Attention, EncoderLayer
-from fs_plugins.exlm.rotary import rotate
-from fs_plugins.speed.compilation import fused_on_gpu
 from fs_plugins.speed.dropout import attention_with_dropout, is_fast
 
 
@@ -20,9 +18,7 @@ class LeanLayer(EncoderLayer):
 
 
 class LeanAttention(Attention):
-    """Rotations are compiled on a GPU; weights have the fast dropout on a CPU."""
-
-    rotate = staticmethod(fused_on_gpu(dims=2)(rotate))
+    """Weights have the fast dropout on a CPU."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
         if self.training and is_fast(q, self.dropout.p):

@@ -5,8 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fs_plugins.speed.compilation import fused_on_gpu
-
 CHUNK_BYTES = 256 * 2**20  # most bytes of float32 logits alive at a time on a CPU
 CUDA_SHARE = 16  # fraction of a GPU's memory instead
 MOST_LOGITS = 2**31 - 1  # most of a chunk: beyond, kernels count in 64 bits, which is slower, if they can
@@ -111,7 +109,6 @@ class _MatchScores(torch.autograd.Function):
         return *grads, None, None
 
 
-@fused_on_gpu(dims=1)
 def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Returns logits [R, V], and what to subtract from them for log-probabilities, [R, 1] float32.
 
@@ -121,7 +118,6 @@ def _normalized(logits: Tensor) -> tuple[Tensor, Tensor]:
     return torch.log_softmax(logits, 1, out=logits), logits.new_zeros(len(logits), 1)
 
 
-@fused_on_gpu(dims=1)
 def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor:
     """Returns exp(logits - log_norms) * factors [R, 1], written over the logits."""
     if logits.dtype in HALF:

@@ -1,20 +1,19 @@
 """Time, operators and memory of a training step of ExLM and our MLM over those of fairseq's own RoBERTa.
 
-The models of a mode take turns in one process, on the same batch of random words, masked by fairseq's
-MaskTokensDataset; medians over the repeats. Rows are printed before the next mode is compiled. A step is
-forward and backward pass. Operators are PyTorch's (ATen), views apart, and "GB" the size of all their inputs
-and outputs; on a GPU, "kernels" are those that the profiler sees, "GPU ms" the sum of their times, and "ms
-without waits" the time of each of ten steps, as a training with --update-freq takes them. TFLOP/s are those
+The models take turns in one process, on the same batch of random words, masked by fairseq's
+MaskTokensDataset; medians over the repeats. A step is forward and backward pass. Operators are PyTorch's
+(ATen), views apart, and "GB" the size of all their inputs and outputs; on a GPU, "kernels" are those that the
+profiler sees, "GPU ms" the sum of their times, and "ms without waits" the time of each of ten steps, as a
+training with --update-freq takes them. TFLOP/s are those
 of fs_plugins/models/cost.py, in which prices are told, over the time of a step. Peak memory is that of all
 tensors a step needs: parameters and what the step allocates at most at a time.
 
     cd scripts/benchmarks
     python bench_step.py                                        # exlm_base over roberta_base, 8 x 128 tokens
-    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64 --modes eager compile cuda-graph
+    python bench_step.py --device cuda --dtype bfloat16 --batch-size 64
 """
 
 import argparse
-import itertools
 import logging
 import statistics
 import sys
@@ -41,8 +40,6 @@ from fs_plugins.models.cost import cost_of
 
 fs_plugins.register()
 
-MODES = ("eager", "compile", "cuda-graph")
-
 
 def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -55,12 +52,10 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--tokens", type=int, default=128, help="tokens of each sentence, with <s> and </s>")
     add("--mask-prob", type=float, default=0.15)
     add("--k", type=int, default=4, help="states for each masked token")
-    rows = "several for a row each, interleaved"
     add("--vocabulary", type=int, default=50265, help="dictionary entries")
     add("--repeats", type=int, default=7)
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--dtype", choices=("float32", "bfloat16"), default="float32")
-    add("--modes", nargs="+", default=MODES[:1], choices=MODES, help=f"of ours; {rows}")
     add(
         "--optimizers",
         nargs="+",
@@ -125,7 +120,6 @@ class Step:
     model: torch.nn.Module
     run: Callable[[], torch.Tensor]  # a step, returning the loss
     flops: float  # FLOPs of a step
-    mode: str = MODES[0]
 
 
 def variants(args: argparse.Namespace) -> Iterator[tuple[str, str, dict]]:
@@ -146,21 +140,18 @@ def make_steps(args: argparse.Namespace) -> dict[str, Step]:
     masked_lm, dag = MaskedLmLoss(MaskedLmConfig(tpu=False), task), NatDagLossMLM(task)
     lengths = np.full(args.batch_size, args.tokens)
 
-    def make(arch, criterion, own, mode=MODES[0], priced_as=None, **more):
+    def make(arch, criterion, own, priced_as=None):
         words = [f"--{name.replace('_', '-')}={value}" for name, value in own.items()]
         words = ["--arch", priced_as or arch, *words]
         flops = cost_of(words, args.vocabulary, lengths, args.mask_prob).flops * args.batch_size
-        model = make_model(args, arch, task, **own, **more)
-        return Step(model, partial(step, model, criterion, batch), flops, mode)
+        model = make_model(args, arch, task, **own)
+        return Step(model, partial(step, model, criterion, batch), flops)
 
     of_ours = {"roberta_base": "p_roberta_base", "roberta_large": "p_roberta_large"}.get(args.baseline)
     positions = {"max_positions": max(512, args.tokens)}
     steps = {args.baseline: make(args.baseline, masked_lm, positions, priced_as=of_ours)}
-    for (name, arch, own), mode in itertools.product(variants(args), args.modes):
-        compiled = {"compile": mode == "compile", "cuda_graph": mode == "cuda-graph"}
-        criterion = dag if "ext_state_num" in own else masked_lm
-        end = "" if mode == MODES[0] else f", {mode}"
-        steps[f"{name}{end}"] = make(arch, criterion, own, mode, **compiled)
+    for name, arch, own in variants(args):
+        steps[name] = make(arch, dag if "ext_state_num" in own else masked_lm, own)
     return steps
 
 
@@ -175,25 +166,12 @@ def kernels(run: Callable) -> tuple[float, int]:
 
 
 def peak_bytes(step: Step, device: str) -> int:
-    """Returns parameters and the most that a step has allocated at a time, its gradients among it. A CUDA
-    graph allocates while it is recorded, not when it is replayed: of a compiled mode, this warms up, and what
-    PyTorch has reserved since counts."""
+    """Returns parameters and the most that a step has allocated at a time, its gradients among it."""
     parameters = sum(t.numel() * t.element_size() for t in step.model.parameters())
-    if device == "cuda" and step.mode != MODES[0]:
-        torch.cuda.empty_cache()
-        before = torch.cuda.memory_reserved()
-        torch.cuda.reset_peak_memory_stats()
-        warm_up(step)
-        return parameters + torch.cuda.max_memory_reserved() - before
     step.model.zero_grad(set_to_none=True)
     allocated = peak_of_allocations(step.run, device)
     step.model.zero_grad(set_to_none=True)
     return allocated + parameters
-
-
-def warm_up(step: Step) -> float:
-    """Runs a step as often as it takes (by CUDA graphs: warmed up, recorded, replayed); returns its loss."""
-    return [float(step.run()) for _ in range(3 if step.mode == "cuda-graph" else 1)][-1]
 
 
 def seconds_of(run: Callable, calls: int = 1) -> float:
@@ -225,18 +203,16 @@ def optimizer_step(model: torch.nn.Module, name: str, dtype: str) -> Callable[[]
 def measure(steps: dict[str, Step], args: argparse.Namespace) -> Iterator[tuple[str, list[str]]]:
     """Yields cells of the table, by the step's name; the steps take turns."""
     peaks = {name: peak_bytes(one, args.device) / 2**20 for name, one in steps.items()}
-    losses, seconds = {name: warm_up(one) for name, one in steps.items()}, defaultdict(list)
+    losses, seconds = {name: float(one.run()) for name, one in steps.items()}, defaultdict(list)
     for i in range(args.repeats):
         for name, one in steps.items():
             seconds[name].append(seconds_of(one.run))
         print(f"\r{i + 1}/{args.repeats} repeats", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     for name, one in steps.items():
-        counted = (None, None)  # inside compiled code there is nothing to count
-        if one.mode == MODES[0]:
-            with OperatorCounter() as counter:
-                one.run()
-            counted = sum(counter.calls.values()), counter.nbytes / 1e9
+        with OperatorCounter() as counter:
+            one.run()
+        counted = sum(counter.calls.values()), counter.nbytes / 1e9
         median, extra = statistics.median(seconds[name]), []
         if args.device == "cuda":
             ms, count = kernels(one.run)
@@ -258,17 +234,14 @@ def main(argv: list[str] | None = None) -> None:
     print_head("bench_step.py", argv, args.device, f"{size}, k = {args.k}, {args.dtype}")
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     steps, first = make_steps(args), None
-    for mode in MODES:  # eager first, so that its rows are there if compilers take too long
-        for name, (loss, figures, speed, extra) in measure(
-            {name: one for name, one in steps.items() if one.mode == mode}, args
-        ):
-            first = first or figures
-            row = [name, f"{loss:.5f}"]
-            forms = ("{:.4f}", "{:,}", "{:.1f}", "{:,.0f}")
-            for value, base, form in zip(figures, first, forms, strict=True):
-                row += ["", ""] if value is None else [form.format(value), f"{value / base:.2f}"]
-            row += [f"{speed:.2f}", f"{speed / args.peak:.0%}", *extra]
-            print(f"| {' | '.join(row)} |", flush=True)
+    for name, (loss, figures, speed, extra) in measure(steps, args):
+        first = first or figures
+        row = [name, f"{loss:.5f}"]
+        forms = ("{:.4f}", "{:,}", "{:.1f}", "{:,.0f}")
+        for value, base, form in zip(figures, first, forms, strict=True):
+            row += [form.format(value), f"{value / base:.2f}"]
+        row += [f"{speed:.2f}", f"{speed / args.peak:.0%}", *extra]
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -146,8 +146,6 @@ def start_process(command: list[str], cwd=ROOT, **environment) -> subprocess.Pop
 WORKER = """
 import json, sys
 from torch.nn import parallel
-from tests.support import cuda_graphs
-cuda_graphs.emulate()  # what only --compile and --cuda-graph meet
 class OnCpu(parallel.DistributedDataParallel):
     def __init__(self, module, device_ids, output_device, **options):
         super().__init__(module, **options)

@@ -243,7 +243,6 @@ def saved(corpus, tmp_path_factory):
 @pytest.mark.parametrize("masks", [1, 2, 3])
 @pytest.mark.parametrize("name", ["exlm", "mlm"])
 def card_inference(name, masks, saved, corpus):
-    """With k = 4 and an odd number of masks, sizes that are rounded on a GPU have nodes of no token."""
     on, off = (load(saved[name], data=corpus, bpe="none", device=device) for device in (None, "cpu"))
     assert on.checkpoint.device.type == "cuda"
     text = " ".join(["w1 <mask> w9 w16"] * masks)

@@ -105,3 +105,20 @@ def test_one_chunk_of_logits_at_a_time():
     peak = peak_of_allocations(lambda: match_scores(*leaves, targets, chunk_bytes).sum().backward())
     rest = 4 * V * d + 4 * B * L * 5 * 4  # the output matrix's gradient; scores and their gradients
     assert chunk_bytes < peak < 1.3 * chunk_bytes + 2 * rest < all_logits / 7
+
+
+def test_no_chunk_has_2_to_the_31_logits():
+    """On a GPU whose share would hold more; nothing is computed."""
+    found = []
+
+    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            result = func(*args, **(kwargs or {}))
+            found.extend([result.numel()] if isinstance(result, torch.Tensor) else [])
+            return result
+
+    with torch._subclasses.FakeTensorMode(), Largest():
+        states, weight, bias = torch.empty(60, 1000, 8), torch.empty(50265, 8), torch.empty(50265)
+        targets = torch.zeros(60, 2, dtype=torch.int64)
+        match_scores(states, weight, bias, targets, chunk_bytes=2**40)
+    assert 2**30 < max(found) < 2**31
