@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from fs_plugins.exlm.model import MLM, make_model
 from fs_plugins.exlm.settings import Settings
 from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
-from fs_plugins.speed import accelerate
 
 logger = logging.getLogger(__name__)
 VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # buffers of the authors' checkpoints
@@ -32,7 +31,6 @@ class RotaryRobertaModel(RobertaModel):
         self.args, self.encoder, self.dictionary = args, encoder, dictionary
         self.classification_heads, self.token_heads = nn.ModuleDict(), nn.ModuleDict()
         self.initialise()
-        accelerate(encoder)
         encoder.sentence_encoder.gradient_checkpointing = args.checkpoint_activations
         encoder.sentence_encoder.register_state_dict_post_hook(add_authors_buffers)
 

@@ -6,17 +6,14 @@ import torch.nn.functional as F
 
 from fs_plugins.exlm.encoder import Encoder
 from fs_plugins.exlm.settings import Settings
-from fs_plugins.speed import accelerate
-from fs_plugins.speed.dropout import Dropout
 
 SIZES = {"num_hidden_layers": 3, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
 SIZES |= {"vocab_size": 11, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def encoder(**changes):
-    """As in a training: with the parts of speed/."""
     torch.manual_seed(0)
-    return accelerate(Encoder(Settings(**{**SIZES, **changes})))
+    return Encoder(Settings(**{**SIZES, **changes}))
 
 
 def batch():
@@ -48,7 +45,7 @@ def test_equals_its_definition(pre_norm, rates):
     flags = {"hidden_dropout_prob": rates[0], "activation_dropout": rates[1]}
     model = encoder(norm_first=pre_norm, **flags).train()
     tokens, coordinates, is_token = batch()
-    dropouts = [Dropout(rate) for rate in rates]
+    dropouts = [torch.nn.Dropout(rate) for rate in rates]
     torch.manual_seed(5)
     x = dropouts[0](model.embed_tokens(tokens))
     rotation = model.rotary(coordinates, torch.float32)
