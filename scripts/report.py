@@ -13,7 +13,6 @@ import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import argument_parser, counted, script
 from lib.files import MANIFEST, RESULT
-from lib.report.comparisons import add_comparison
 from lib.report.finetunings import add_sets, add_tables
 from lib.report.page import Page
 from lib.report.study import Study, add_target, read
@@ -75,14 +74,14 @@ def trainings(output: Path, results: dict[Path, dict]) -> list[str]:
 
 
 def add_study(page: Page, study: Study) -> None:
-    """Adds the figures, tables and comparisons that were asked for."""
+    """Adds the figures and tables that were asked for."""
     for name in study.settings.get("targets", ()):
         target = study.targets.get(name)
         if not target or target.of_benchmarks:
             continue
         page.heading(3, target.title)
         page.text(target.note)
-        (add_target if target.of_the_study else add_comparison)(page, study, target)
+        add_target(page, study, target)
 
 
 def made_of(output: Path, settings: dict, results: dict[Path, dict], problems: list[str]) -> dict[str, str]:

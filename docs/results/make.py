@@ -2,113 +2,149 @@
 
     PYTHONPATH=scripts python docs/results/make.py
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`, a long one in tables/NAME.csv. To add runs,
-add their rows to a CSV file and run this again. Rows of the workflow's OUTPUT/states.csv and graphs.csv
-belong in states.csv, at any p.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. To add runs, add rows and run this again.
 """
 
+import math
 import re
-from collections.abc import Callable
+from pathlib import Path
 
-import figures
 import numpy as np
 import pandas as pd
-import torch
-from claims_tables import box, claims_states, corruption, finetuned_claims, prices
 from lib.command_line import argument_parser, script
-from lib.report.comparisons import leads
-from lib.report.figures import percent, picture
+from lib.report.figures import COLOURS, percent, picture
 from lib.report.page import markdown_table
-from lib.report.tables import difference, p_value
+from lib.report.study import PAPER
+from lib.report.tables import over_seeds, text
 from lib.workflow.runs import targets
 from matplotlib.figure import Figure
-from rows import DOCS, by_passes, entropies, read
-from summary import Known, holm, mean, paired, text
+from scipy import stats
 
-from fs_plugins.custom_ops.dag_loss import node_posteriors
-
-PAGES = ("results.md", "lattice.md", "results_appendix.md")
+DOCS = Path(__file__).resolve().parents[1]
+PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-MEASURES = {"recovered": 1, "flops_ratio": 2, "gain": 3, "second_state": 1, "valid": 1, "update_below_3": 0}
-# tables that are files of their own
-LONG = ("pretraining", "states", "states_text", "scale", "finetuning", "plateau")
-LONG += ("single_molecules", "passes", "paper_sizes")
-IN_BLOCKS = {"ExLM (paper), k = 4": "ExLM (paper), k = 4", "exlm-lattice, k = 8": "lattice, k = 8"}
-ALONE = {"1": "one pass", "one by one": "one by one"}
-COUNTS = {"1": "one pass", "2": "two", "4": "four", "one by one": "one by one"}
-DRUGLIKE = "group == 'drug-like' and not label.str.contains('absolute')"
-COMPARED = f"{DRUGLIKE} and not label.str.contains('from the MLM|longer|k = 1|mixture')"
-REMOVED_RUNS = {
-    "exlm-local": "local",
-    "exlm-lattice": "lattice",
-    "exlm-lattice-last": "lattice, expanded last",
+ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2", "mlm-longer": "MLM, as many FLOPs as ExLM"}
+ARMS |= {"mlm-untrained": "MLM, untrained"}
+PROPERTIES = ["logP", "QED", "TPSA"]
+STATES = {
+    "second_state": "masks with a second state, %",
+    "divergence": "divergence of a mask's states, bits",
+    "posterior_entropy": "entropy over a mask's states given its word, bits",
+    "entropy": "entropy of the word, plain mean, bits",
+    "entropy_posterior": "by the posterior, bits",
 }
-REMOVED_RUNS |= {"lattice": "lattice without state embeddings"}
-REMOVED = "penalty|temperature|layer-init"  # flags that only the CSV has
+# a price: the cell (k, p) that it is paid from, and the one that it is paid for
+PRICES = {
+    "A, unreal tokens: p from 15% to 62.2% at p^k = 15%": ((1, 0.15), (4, 0.622)),
+    "B, corrupted semantics: p^k from 15% to 62.2% at p = 62.2%": ((4, 0.622), (1, 0.622)),
+    "A', by k = 2: p from 15% to 38.7% at p^k = 15%": ((1, 0.15), (2, 0.387)),
+    "B', by k = 2: p^k from 15% to 38.7% at p = 62.2%": ((4, 0.622), (2, 0.622)),
+}
+CELLS = pd.MultiIndex.from_tuples(dict.fromkeys(sum(PRICES.values(), ())), names=["k", "p"])
+# the scores of E2 and their seeds: the second was chosen when those of seed 1 were known
+SCORES = {
+    "R^2": ("r2", [1, 2, 3, 4]),
+    "beyond counts": ("r2_beyond_counts", [2, 3, 4]),
+}
 
 
-def pretraining() -> pd.DataFrame:
-    """Returns bits per masked token, less the MLM's and less ExLM's of the same k, and other measures."""
-    rows, data = [], read("pretraining").query("use == 'result'")
-    data = data[~data["flags"].str.contains(REMOVED)]
-    for name, part in data.groupby("experiment", sort=False):
-        mlm = mean(part.query("model == 'mlm' and updates == updates.min()"), "bits")
-        for (model, flags, k, updates), one in part.groupby(["model", "flags", "k", "updates"], sort=False):
-            bits = mean(one, "bits")
-            exlm = mean(part.query("model == 'exlm' and flags == '' and k == @k"), "bits")
-            row = {"experiment": name, "model": f"{model} {flags}".strip(), "k": f"{k}" if k > 1 else ""}
-            row |= {"updates": f"{updates}", "bits": text(bits, 3)}
-            row["less the MLM's"] = "" if bits == mlm else difference(bits, mlm)
-            plain = not flags and model in ("mlm", "exlm")
-            row["less ExLM's"] = "" if plain else difference(bits, exlm)
-            others = {column: text(mean(one, column), digits) for column, digits in MEASURES.items()}
-            rows.append(row | {column.replace("_", " "): value for column, value in others.items()})
-    return pd.DataFrame(rows)
+def read(name: str) -> pd.DataFrame:
+    texts = dict.fromkeys(("commit", "seeds"), str)
+    return pd.read_csv(DOCS / "results" / f"{name}.csv", dtype=texts).fillna({"flags": ""})
 
 
-def plateau() -> pd.DataFrame:
-    """Returns when trainings of 800 updates left the unigram plateau, over all rates and seeds."""
-    data, rows = read("plateau").query("updates == 800").drop_duplicates(), []
-    labels = {f"{run}-p{p}": label for run, label in REMOVED_RUNS.items() for p in (15, 38, 62)}
-    labels |= {run.name: run.label for target in ("graphs", "states") for run in targets()[target].runs}
-    for (p, name), part in data.groupby(["p", "name"]):
-        left = part["left_plateau"]
-        share = f"{100 * part['own_share'].iloc[0]:.1f}" if part["own_share"].notna().any() else ""
-        cells = [f"{left.median():g}", f"{left.min():g} to {left.max():g}", f"{left.count()} of {len(left)}"]
-        rows.append([percent(p), labels[name], share, *cells])
-    head = ["p", "model", "own share at first, %", "left at update, median", "range", "runs that left"]
-    return pd.DataFrame(rows, columns=head)
+def paired(numbers: pd.Series, digits: int) -> str:
+    """Returns the mean of differences, one of each seed, ± its standard error; * if the 95% interval
+    (Student's t) excludes zero."""
+    found = "" if numbers.empty else f"{numbers.mean():+z.{digits}f}"
+    if len(numbers) < 2:
+        return found
+    star = "*" if stats.ttest_1samp(numbers, 0).pvalue < 0.05 else ""
+    return f"{found} ± {numbers.sem():.{digits}f}{star}"
 
 
-def finetuning() -> pd.DataFrame:
-    """Returns scores, and in brackets the difference from the MLM of the same pre-training."""
-    data, rows = read("finetuning").rename(columns={"sd": "score_sd"}), []
-    for (pretraining, model), part in data.groupby(["pretraining", "model"], sort=False):
-        mlm, row = data.query("pretraining == @pretraining and model == 'MLM'"), [pretraining, model]
-        for task in data["task"].unique():
-            score, other = (mean(one[one.task == task], "score") for one in (part, mlm))
-            change = difference(score, other, 1) if model != "MLM" else ""
-            row.append(text(score, 1) + (f" ({change})" if change else ""))
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["pre-training", "model", *data["task"].unique()])
+def interval(numbers: pd.Series, digits: int) -> str:
+    """Returns the 95% interval of the mean of differences, one of each seed, by Student's t."""
+    if len(numbers) < 2:
+        return ""
+    low, high = stats.t.interval(0.95, len(numbers) - 1, numbers.mean(), numbers.sem())
+    return f"{low:+z.{digits}f} to {high:+z.{digits}f}"
 
 
-def property_differences() -> pd.DataFrame:
-    """Returns how much lower the RMSE of one model is than another's, paired by seed of pre-training: of each
-    property, and of all as the mean of the logarithms, in %."""
-    data, rows = read("properties").set_index(["model", "seed"])[["logP", "QED", "TPSA"]], []
-    logs = 100 * np.log(data).mean(axis=1)
-    exlm, lattice = (next(m for m in data.index.unique(0) if start in m) for start in ("ExLM", "lattice"))
-    for model, other in ((lattice, "MLM"), (lattice, "MLM, continued"), (exlm, "MLM, continued")):
-        less = data.loc[other] - data.loc[model]
-        row = {"model": model, "than": other, "seeds": f"{len(less)}"}
-        row |= {f"{name}": paired(less[name], 4 if name == "QED" else 3) for name in less}
-        rows.append(row | {"all three, %": paired(logs[other] - logs[model], 1)})
-    return pd.DataFrame(rows)
+def finetuned_claims() -> pd.DataFrame:
+    """Returns the RMSE of each arm of E1, and by how much its logarithm differs from the MLM's, paired by
+    seed of pre-training; seed 0, which chose the rates, was not fine-tuned."""
+    data, table = read("finetuned_claims").query("seed > 0"), []
+    data["score"] = 100 * np.log(data[PROPERTIES]).mean(axis=1)
+    mlm = data[data["arm"] == "mlm"].groupby("seed")["score"].mean()
+    for (arm, rate), runs in sorted(data.groupby(["arm", "rate"]), key=lambda one: [*ARMS].index(one[0][0])):
+        one = runs.groupby("seed").mean(numeric_only=True)
+        row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": f"{rate:g}" if rate else ""}
+        row |= {f"RMSE of {name}": text(over_seeds(one[name]), 3) for name in PROPERTIES}
+        less = (one["score"] - mlm).dropna() if arm != "mlm" else pd.Series(dtype=float)
+        row |= {"all three, less the MLM's, %": paired(less, 1), "95% interval": interval(less, 1)}
+        row["R^2 beyond counts"] = text(over_seeds(one["r2_beyond_counts"]), 3)
+        table.append(row | {"seconds of a core": f"{one['seconds'].mean():,.0f}"})
+    return pd.DataFrame(table)
+
+
+def claims_states() -> pd.DataFrame:
+    """Returns the use of states of the ExLMs of E1, which were trained with dropout."""
+    data, table = read("finetuned_claims").dropna(subset=["posterior_entropy"]), []
+    for (arm, rate), one in data.drop_duplicates(["arm", "rate", "seed"]).groupby(["arm", "rate"]):
+        row = {"model": f"{ARMS[arm]}, rate {rate:g}", "seeds": f"{len(one)}"}
+        table.append(row | {title: text(over_seeds(one[name]), 3) for name, title in STATES.items()})
+    return pd.DataFrame(table)
+
+
+def cells() -> pd.DataFrame:
+    """Returns R^2 of E2 by cell (k, p) and seed, of the longest trainings; p is NaN if untrained."""
+    data = read("corruption")
+    trained = data[data["p"].notna()]
+    return pd.concat([trained[trained["updates"] == trained["updates"].max()], data[data["p"].isna()]])
+
+
+def corruption() -> pd.DataFrame:
+    """Returns R^2 of each cell of E2 over seeds."""
+    table = []
+    for (k, p), one in cells().groupby(["k", "p"], dropna=False, sort=False):
+        row = {"k": f"{k}", "p": "untrained" if pd.isna(p) else percent(p)}
+        row |= {"p^k": "" if pd.isna(p) else percent(round(p**k, 3)), "seeds": f"{len(one)}"}
+        row["validation loss, bits"] = text(over_seeds(one["valid_bits"]), 3)
+        row["R^2, mean of 20 descriptors"] = text(over_seeds(one["r2"]), 3)
+        table.append(row | {"R^2 beyond counts": text(over_seeds(one["r2_beyond_counts"]), 3)})
+    return pd.DataFrame(table)
+
+
+def prices() -> pd.DataFrame:
+    """Returns the prices of unreal tokens and of corrupted semantics, by each score and the paper's on MNLI,
+    over the seeds that have both cells."""
+    data, table = cells(), pd.DataFrame(index=[*PRICES, "B - A", "B' - A'"])
+    for title, (score, seeds) in SCORES.items():
+        ours = data[data["seed"].isin(seeds)].set_index(["k", "p", "seed"])[score].unstack("seed")
+        found = [difference.dropna() for difference in _differences(ours.reindex(CELLS))]
+        table[title] = [paired(x, 3) for x in found]
+        table[f"95% interval, {title}"] = [interval(x, 3) for x in found]
+    paper = pd.DataFrame({"MNLI": [PAPER.at[f"repeated-mlm-k{k}-p{p:g}", "MNLI"] for k, p in CELLS]}, CELLS)
+    table["the paper, MNLI"] = [f"{x['MNLI']:+z.1f}" for x in _differences(paper)]
+    return table[table.iloc[:, 0] != ""].rename_axis("price").reset_index()
+
+
+def _differences(cells: pd.DataFrame) -> list[pd.Series]:
+    """Returns the prices, and the two differences of prices, over the columns of a table of cells."""
+    unreal, corrupted, *by_two = [cells.loc[start, :] - cells.loc[end, :] for start, end in PRICES.values()]
+    return [unreal, corrupted, *by_two, corrupted - unreal, by_two[1] - by_two[0]]
+
+
+def entropies() -> dict[str, dict[tuple[int, float], float]]:
+    """Returns figure 5: (k, p) -> entropy in bits, the paper's and ours."""
+    papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
+    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
+    return {"the paper": papers, "ours": ours}
 
 
 def variance() -> pd.DataFrame:
-    """Returns what p^k and p explain of the entropies of figure 5."""
+    """Returns the shares of the variance of figure 5's entropies that p^k and p explain."""
     rows = []
     for name, values in entropies().items():
         data = pd.DataFrame([(round(p**k, 2), p, value) for (k, p), value in values.items()])
@@ -120,170 +156,44 @@ def variance() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["", "p^k, groups", "p^k, linear", "p, groups", "p, linear"])
 
 
-def passes() -> pd.DataFrame:
-    """Returns each model's joint bits and valid fillings, by masking probability and passes, over seeds."""
-    rows = []
-    for keys, one in by_passes().groupby(["group", "label", "setting", "passes"], sort=False):
-        row = dict(zip(("models", "model", "masked", "passes"), keys, strict=True)) | {"seeds": f"{len(one)}"}
-        titles = {"joint": ("joint bits per masked token", 3), "right": ("right, %", 1)}
-        titles["valid"] = ("valid fillings, %", 1)
-        for column, (title, digits) in titles.items():
-            row[title] = text(mean(one, column), digits)
-        rows.append(row)
-    return pd.DataFrame(rows)
+def bits_of(rows: pd.DataFrame) -> tuple[float, float]:
+    """Returns the mean bits over seeds and its standard error, NaN for one seed. A row is of one seed, or
+    has the mean and standard deviation of several."""
+    one, n = rows.iloc[0], len(rows.iloc[0]["seeds"].split())
+    return (one["bits"], one["bits_sd"] / n**0.5) if n > 1 else (rows["bits"].mean(), rows["bits"].sem())
 
 
-def of_models(shown: str, rows: Callable) -> pd.DataFrame:
-    """Returns a row for each model of passes.csv: its name, seeds, and what ``rows`` tells of its runs."""
-    table, data = [], by_passes().query(shown)
-    for label, one in data.groupby("label", sort=False):
-        table.append({"model": label, "seeds": f"{one['seed'].nunique()}", **rows(one)})
-    return pd.DataFrame(table)
+def gap(figure: Figure) -> None:
+    """Draws ExLM's bits less the MLM's over the tokens seen, at p = 15%; hollow: one seed."""
+    axes = figure.add_subplot(xlabel="tokens seen, million", ylabel="ExLM - MLM, bits", xscale="log")
+    data = read("pretraining").query("use == 'result' and flags == ''")
+    for i, (corpus, k) in enumerate([("molecules", 2), ("molecules", 4), ("text", 2), ("text", 4)]):
+        style = {"color": COLOURS[k // 2 - 1], "marker": "os"[i // 2], "ls": "none"}
+        axes.plot([], [], label=f"{corpus}, k = {k}", **style)
+        for one in read("experiments").query("p == 0.15 and what.str.contains(@corpus)").itertuples():
+            part = data[data.experiment == one.name]
+            exlm = part.query("model == 'exlm' and k == @k")
+            if exlm.empty:
+                continue
+            mlm, of_mlm = bits_of(part.query("model == 'mlm' and updates == updates.min()"))
+            bits, of_exlm = bits_of(exlm)
+            error = math.hypot(of_mlm, of_exlm)
+            alone = {"mfc": "white"} if math.isnan(error) else {"yerr": error, "capsize": 3}
+            axes.errorbar(one.tokens_million * (1 + 0.02 * (k - 3)), bits - mlm, **alone, **style)
+    axes.axhline(0, color="0.3", lw=1)
+    axes.legend(fontsize=8, frameon=False)
 
 
-def bits(runs: pd.DataFrame, setting: str, count: str = "1") -> str:
-    return text(mean(runs[(runs["setting"] == setting) & (runs["passes"] == count)], "joint"), 3)
-
-
-def few() -> pd.DataFrame:
-    """Returns what each model costs, and its joint bits with one mask and with 15%."""
-    least = by_passes().query(DRUGLIKE)["flops"].min()
-
-    def row(runs: pd.DataFrame) -> dict:
-        each, one = runs.drop_duplicates("seed"), runs[runs["setting"] == "one mask"]
-        found = {"updates": f"{runs['updates'].max():,}", "parameters": f"{runs['parameters'].max():,}"}
-        found |= {"FLOPs, times the MLM's": f"{runs['flops'].max() / least:.2f}"}
-        found |= {"seconds of a core": f"{each['seconds'].mean():,.0f}"}
-        found |= {"one mask": text(mean(one, "joint"), 3), "right, %": text(mean(one, "right"), 1)}
-        return found | {f"15%, {how}": bits(runs, "15%", count) for count, how in ALONE.items()}
-
-    return of_models(COMPARED, row)
-
-
-def many(setting: str) -> pd.DataFrame:
-    """Returns joint bits with many masks, by the number of passes, and valid fillings of one pass."""
-
-    def row(runs: pd.DataFrame) -> dict:
-        found = {how: bits(runs, setting, count) for count, how in COUNTS.items()}
-        part = runs[(runs["setting"] == setting) & (runs["passes"] == "1")]
-        return found | {"valid fillings of one pass, %": text(mean(part, "valid"), 1)}
-
-    return of_models(COMPARED, row)
-
-
-def from_mlm() -> pd.DataFrame:
-    """Returns the joint bits of trainings that went on from an MLM, all masks in one pass."""
-
-    def row(runs: pd.DataFrame) -> dict:
-        seconds = runs.drop_duplicates("seed")["seconds"].mean()
-        found = {"updates": f"{runs['updates'].max():,}", "seconds": f"{seconds:,.0f}"}
-        found |= {how: bits(runs, how) for how in ("one mask", "15%", "38.7%", "62.2%")}
-        found["38.7%, one by one"] = bits(runs, "38.7%", "one by one")
-        return found | {
-            "effective states": text(mean(runs.groupby("seed").agg({"states": "mean"}), "states"), 2)
-        }
-
-    return of_models(f"{DRUGLIKE} and (label.str.contains('continued') or label.str.contains('from'))", row)
-
-
-def quickstart() -> pd.DataFrame:
-    """Returns the quickstart's models, with leads over the MLMs of molecules that have as many FLOPs, and as
-    many seconds, as the lattice."""
-    data = read("quickstart")
-    table = leads(data, "corpus")
-    found = data[data["corpus"] == "molecules"].set_index("name")
-    lattice = table["model"].str.contains("lattice") & (table["corpus"] == "molecules")
-    for title, updates in (("lead, equal FLOPs", 680), ("lead, equal seconds", 1050)):
-        mlm = found[found["updates"] == updates]
-        lead = difference(mean(mlm, "joint"), mean(found.loc[["exlm-lattice"]], "joint"))
-        table[title] = lattice.map({True: lead, False: ""})
-    return table
-
-
-def by_width() -> pd.DataFrame:
-    """Returns the runs of scale.csv, with p and width as ``setting``."""
-    data = read("scale").sort_values(["p", "width"], kind="stable")
-    return data.assign(setting=data["p"].map(percent) + ", width " + data["width"].astype(str))
-
-
-def molecule_leads() -> pd.DataFrame:
-    """Returns each model's lead over the MLM on molecules, after the same updates and at equal FLOPs, by p;
-    ** if it is significant by Holm's method among all of them."""
-    single = read("single_molecules").query("(k == 1 or updates == 2000) and not label.str.contains('norm')")
-    blocks = read("states").query("k == 1 or (updates == 800 and label in @IN_BLOCKS)").replace(IN_BLOCKS)
-    parts = []
-    for name, part in (("in blocks", blocks), ("single", single)):
-        found = leads(part.sort_values("p"), compare=lambda *pair: pair)
-        parts.append(found.assign(molecules=name))
-    table = pd.concat(parts).query("~model.str.startswith('MLM')")
-    shown = ["lead, same updates", "lead, equal FLOPs"]
-    table = table.pivot(index=["molecules", "model"], columns="p", values=shown)
-    table = table.sort_index(axis=1, level="p", sort_remaining=False)
-    pairs = [pair for pair in table.to_numpy().flat if isinstance(pair, tuple) and all(pair)]
-    least = holm(p_value(*pair) for pair in pairs)
-
-    def cell(pair: tuple[Known, Known]) -> str:
-        found = difference(*pair) if isinstance(pair, tuple) else ""
-        return f"{found}*" if found.endswith("*") and p_value(*pair) <= least else found
-
-    table = table.map(cell)
-    table.columns = [p + what.removeprefix("lead").replace(", same updates", "") for what, p in table.columns]
-    return table.reset_index()
-
-
-def own_share() -> pd.DataFrame:
-    """Returns the probability that a mask's target is on one of its own states, where predictions are flat
-    and transitions uniform, averaged over masks."""
-    rows = []
-    for k, masks, tokens in ((2, 10, 64), (4, 10, 64), (4, 19, 128), (4, 77, 512)):
-        row, targets = {"k": f"{k}", "masks": f"{masks}", "tokens": f"{tokens}"}, masks + 2  # <s> and </s>
-        start, end = torch.arange(k * targets)[:, None], torch.arange(k * targets)
-        for graph, longest in (("dag", len(end)), ("local", 2 * k - 1)):
-            edges = (end > start) & (end - start <= longest)
-            links = (edges / edges.sum(1, keepdim=True).clamp(min=1)).log()
-            lengths = torch.tensor([len(end)]), torch.tensor([targets])
-            posteriors, _ = node_posteriors(torch.zeros(1, targets, len(end)), links[None], *lengths)
-            own = posteriors[0].unflatten(1, (targets, k)).sum(2).diagonal()[1:-1]
-            row[graph] = f"{100 * own.mean():.1f}%"
-        rows.append(row)
-    return pd.DataFrame(rows)
-
-
-OWN = (pretraining, plateau, variance, molecule_leads)
-OWN += (quickstart, own_share, finetuning, property_differences, passes, few, from_mlm)
-OWN += (finetuned_claims, claims_states, corruption, prices, box)
-TABLES = {table.__name__: table for table in OWN}
-BY = {"states": "p", "states_text": "p", "single_molecules": "setting", "paper_sizes": "setting"}
-TABLES |= {name: lambda name=name, by=by: leads(read(name), by) for name, by in BY.items()}
-TABLES |= {"many38": lambda: many("38.7%"), "many62": lambda: many("62.2%")}
-TABLES["scale"] = lambda: leads(by_width(), "setting")
-FIGURES = {  # file: function, width and height
-    "results_gap": (figures.gap_figure, 7, 3.6),
-    "results_figure5": (figures.figure5, 9, 2.9),
-    "results_passes": (figures.passes_figure, 9, 5.2),
-    "results_divergence": (figures.divergence_figure, 7, 3.6),
-    "quickstart": (figures.quickstart_figure, 8, 3.6),
-}
-
-
-def filled_in(page: str) -> str:
-    """Returns a page with its tables as the CSV files have them."""
-
-    def filled(block: re.Match) -> str:
-        table = TABLES[block[2]]()
-        return f"{block[1]}{markdown_table(table)}\n{block[3]}" if len(table) else f"{block[1]}{block[3]}"
-
-    return BLOCK.sub(filled, page)
+TABLES = {table.__name__: table for table in (finetuned_claims, claims_states, corruption, prices, variance)}
 
 
 @script
 def main(argv: list[str] | None = None) -> None:
     argument_parser(__doc__).parse_args(argv)
     for page in (DOCS / name for name in PAGES):
-        page.write_text(filled_in(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in LONG:
-        TABLES[name]().to_csv(DOCS / "results" / "tables" / f"{name}.csv", index=False)
-    for name, (draw, width, height) in FIGURES.items():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        (DOCS / f"{name}.png").write_bytes(picture(figure))
+        old = page.read_text(encoding="utf-8")
+        new = BLOCK.sub(lambda block: f"{block[1]}{markdown_table(TABLES[block[2]]())}\n{block[3]}", old)
+        page.write_text(new, encoding="utf-8")
+    figure = Figure(figsize=(7, 3.6), layout="constrained")  # inches
+    gap(figure)
+    (DOCS / "results_gap.png").write_bytes(picture(figure))

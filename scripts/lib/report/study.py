@@ -97,8 +97,7 @@ class Study:
     def __init__(self, output: Path, problems: list[str]):
         self.output = output
         self.settings = read(output / "settings.json", problems)
-        table = self.settings.get("runs_table")
-        self.targets: dict[str, Target] = targets(table and Path(table))
+        self.targets: dict[str, Target] = targets()
         known = {run.name for target in self.targets.values() for run in target.runs}
         best = {name: read(output / STUDY / name / "best.json", problems) for name in known}
         self.rates = {name: chosen for name, chosen in best.items() if chosen}
@@ -107,7 +106,7 @@ class Study:
         self.frame = every[every["rate"] == tuned.map({True: "best", False: "default"})]
         self.has_glue = bool(self.settings.get("glue")) or (self.frame["measure"] == "glue").any()
         for name in sorted(set(every["name"]) - known):
-            problems.append(f"{output / STUDY / name} is not used: {name} is in no table of runs")
+            problems.append(f"{output / STUDY / name} is not used: {name} is not in runs.csv")
 
     def rows(self, run: Run, key: str) -> pd.DataFrame:
         """Returns the rows of the frame with a number of a run, in the order of updates."""

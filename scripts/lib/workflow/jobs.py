@@ -25,7 +25,6 @@ from lib.command_line import Flags, script
 from lib.files import MANIFEST, RESULT, read_json, write_lines
 from lib.recipes import Point
 from lib.run import logs
-from lib.run.cost import flops_of_run
 
 from fs_plugins.fairseq_patches.ending import ENDED
 from fs_plugins.files import atomic, write_json
@@ -54,7 +53,6 @@ def finish(save: Path, run: dict) -> None:
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "curve": [{name: record.get(name) for name in CURVE} for record in trained],
-        "flops": flops_of_run(manifest["runs"], updates),
         "ended": read_json(save / ENDED),
     }
     write_json(save / "train.json", content)
@@ -87,8 +85,7 @@ def trial(path: Path) -> tuple[str, str, float, int]:
     run = read_json(path.with_name("train.json"))["run"]
     [measured] = content["rows"]
     own = next(result for result in measured["results"] if result["mask_prob"] == run["own_p"])
-    bits = own["bits"] if "bits" in own else own["joint"]["mean"]
-    return f"{run['lr']:g}", f"--lr {run['lr']:g}", -bits, run["seed"]
+    return f"{run['lr']:g}", f"--lr {run['lr']:g}", -own["bits"], run["seed"]
 
 
 @script

@@ -71,7 +71,7 @@ class Tuning:
 
 
 def targets_of(settings: Namespace, name: str) -> list[Target]:
-    """Returns the figures, tables and comparisons that a target of the workflow stands for."""
+    """Returns the figures and tables that a target of the workflow stands for."""
     every = settings.targets.values()
     if name in (STUDY, REPRODUCE):
         return [t for t in every if t.of_the_paper and (t.of_the_study or name == REPRODUCE)]
@@ -117,12 +117,10 @@ class Jobs:
             if not data_of(settings, run) and (settings.size != "smoke" or settings.glue or run.of_molecules):
                 data = "smiles" if run.of_molecules else "data"
                 raise UserError(f"{target.name} needs {data}=FOLDER, data for pre-training")
-            rates, (first, *others) = (run.rates or settings.rates) if settings.rates else (), settings.seeds
-            trials = [replace(run, lr=f"{lr:g}", seed=first) for lr in rates]
+            first, *others = settings.seeds
+            trials = [replace(run, lr=f"{lr:g}", seed=first) for lr in settings.rates]
             if trials:
-                joint = any("joint" in settings.targets[name].measures for name in run.targets)
-                score = "joint.json" if joint else "probe.json"
-                self.trials[run.place] = [trial.folder / score for trial in trials]
+                self.trials[run.place] = [trial.folder / "probe.json" for trial in trials]
             lr, numbers = (BEST, others) if trials else (DEFAULT, settings.seeds)
             runs = [replace(run, lr=lr, seed=n) for n in numbers]
             self.runs |= {one.folder: one for one in (*trials, *runs)}
@@ -134,8 +132,7 @@ class Jobs:
         glue = self.settings.glue and BENCHMARKS["glue"]
         measures = {*target.measures} | ({"probe"} if target.tasks and not glue else set())
         for run in self._runs_of(target):
-            made = measures - (set() if run.has_paths else {"states"})
-            names = ["train.json", *(RESULTS[name] for name in RESULTS if name in made)]
+            names = ["train.json", *(RESULTS[name] for name in RESULTS if name in measures)]
             self.files |= {run.folder / name: None for name in names}
             for task in target.tasks if glue else ():
                 [point] = points_of(task, "table6")
@@ -204,7 +201,7 @@ def data_of(settings: Namespace, run: Run) -> str | None:
 
 
 def measure_command(settings: Namespace, scripts: str, measure: str, run: Run) -> str:
-    """Returns what Python is to run for a measure, quoted for the shell, which finds the checkpoints."""
+    """Returns what Python is to run for a measure, quoted for the shell."""
     folder = shlex.quote(f"{settings.output}/{run.folder}")
     data = shlex.quote(data_of(settings, run) or f"{settings.output}/data-bin")
     if measure == "example":
@@ -212,12 +209,12 @@ def measure_command(settings: Namespace, scripts: str, measure: str, run: Run) -
         return f"{shlex.join(words)} --data {data} --output {folder}/{Path(EXAMPLE).parent}"
     about, all_p = MEASURES[measure], " ".join(map(str, sorted({PROBE_P, run.own_p})))
     options = about["options"].format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
-    words = f"-m fs_plugins.measures {about['command']} {folder}/{about.get('checkpoints', LAST)}"
+    words = f"-m fs_plugins.measures {about['command']} {folder}/{LAST}"
     return f"{words} {options} --data {data} --output {folder}/{RESULTS[measure]}"
 
 
 def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
-    """Returns the command of a pre-training, but for the best learning rate; its row's options come last."""
+    """Returns the command of a pre-training, but for the best learning rate."""
     corpus, size = ("smiles" if run.of_molecules else "text"), settings.size
     size = run.size if size == "paper" and run.size else size
     data, save = data_of(settings, run) or f"{settings.output}/data-bin", f"{settings.output}/{run.folder}"
@@ -234,7 +231,7 @@ def pretrain_command(settings: Namespace, scripts: str, run: Run) -> list[str]:
         updates = settings.updates or Flags.read(folder / f"{size}.flags").whole("--max-update")
         words += ["--updates", str(round(run.times * updates))]
     words += [*device(settings.gpus), *shlex.split(settings.flags)]
-    return [*words, *(["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else []), *run.flags]
+    return [*words, *(["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else [])]
 
 
 def device(gpus: int) -> list[str]:

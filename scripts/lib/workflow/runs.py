@@ -1,19 +1,15 @@
-"""The pre-trainings of figures, tables and comparisons: scripts/workflow/runs.csv, a row each.
+"""The pre-trainings of figures and tables: scripts/workflow/runs.csv, a row each.
 
-Columns of a table of runs: ``name`` (of its folder), ``targets`` (the figures, tables and comparisons that
-need it), ``label`` (what a reader calls it, without its p), ``model`` (of configs/model/), ``k``, ``p``;
-``times`` (as many updates as the others; 1 if empty), ``flags`` (more of fairseq-train's), ``rates``
-(learning rates to try, instead of the setting ``rates``) and ``size`` (of configs/pretrain/, in place of
-``paper``), which may be empty. targets.toml has each target's title, what is measured of its runs and what
-is shown; a comparison that is not there is like ``graphs``.
+Its columns: ``name`` (of the run's folder), ``targets`` (the figures and tables that need it), ``label``
+(without its p), ``model`` (of configs/model/), ``k``, ``p``; ``times`` (as many updates as the others; 1 if
+empty) and ``size`` (of configs/pretrain/, in place of ``paper``), which may be empty. targets.toml has each
+target's title, what is measured of its runs and what is shown.
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
 import json
-import re
-import shlex
 import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,23 +17,17 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import Flags, UserError
 from lib.files import CONFIGS
 from lib.workflow.benchmarks import BENCHMARKS, TABLES
 
-from fs_plugins.criterions import trains_transitions
-from fs_plugins.files import naming_errors
-
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
-REQUIRED, OPTIONAL = ("name", "targets", "model", "k", "p"), ("label", "times", "flags", "rates", "size")
 # Flags that identify a run, or that have their own setting
 NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
 NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
 NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
 NOT_IN_FLAGS |= {"--print", "--help"}
-# Of the folders in OUTPUT: the pre-trainings'; what was chosen among several; a learning rate of the size's
+# Names of folders in OUTPUT: study/NAME/lr-{best,default}
 STUDY, BEST, DEFAULT = "study", "best", "default"
-PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names of folders and files
 PROBE_P = 0.15
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
 MOLECULES = {one.table for one in BENCHMARKS.values() if one.reads_smiles}  # tables of theirs
@@ -46,7 +36,7 @@ ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 @dataclass(frozen=True)
 class Run:
-    """A row of a table of runs; with ``lr`` and ``seed`` one pre-training of it."""
+    """A row of runs.csv; with ``lr`` and ``seed`` one pre-training of it."""
 
     name: str
     targets: tuple[str, ...] = ()
@@ -55,10 +45,8 @@ class Run:
     k: int = 4
     p: float = 0.15
     times: float = 1.0
-    flags: tuple[str, ...] = ()
-    rates: tuple[float, ...] = ()
     size: str = ""  # size in a reproduction of the paper, if it is not the study's
-    lr: str = DEFAULT  # one of ``rates`` to try, BEST or DEFAULT
+    lr: str = DEFAULT  # one to try, BEST or DEFAULT
     seed: int = 1
 
     @property
@@ -87,13 +75,6 @@ class Run:
         """Returns whether it is trained on ``smiles``, to be fine-tuned on molecules."""
         return not MOLECULES.isdisjoint(self.targets)
 
-    @property
-    def has_paths(self) -> bool:
-        """Returns whether its states are on paths, which can be measured."""
-        folder = CONFIGS / "model" / ("smiles" if self.of_molecules else "")
-        flags = Flags.read(folder / f"{self.model}.flags")
-        return trains_transitions((flags | Flags.of(self.flags)).value("--criterion"))
-
     def as_json(self) -> str:
         """Returns the row as JSON, for train.json."""
         return json.dumps({**asdict(self), "own_p": self.own_p})
@@ -101,7 +82,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure, table or comparison, as targets.toml has it."""
+    """A figure or table, as targets.toml has it."""
 
     name: str
     title: str
@@ -133,56 +114,21 @@ class Target:
         return self.of_the_paper and not self.of_benchmarks
 
 
-def read_runs(path: Path) -> list[Run]:
-    """Returns the runs of a table. Raises ValueError for a row that is none, naming file and line, and for
-    two runs that would be taken for one."""
-    with naming_errors(path):  # pandas would cut off a first row's cells beyond its header
-        table = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, skipinitialspace=True)
-    names = [*table.iloc[0]]
-    rows = table[1:].set_axis(names, axis=1)
-    if wrong := [name for name in names if name not in (*REQUIRED, *OPTIONAL) or names.count(name) > 1]:
-        known = ", ".join((*REQUIRED, *OPTIONAL))
-        raise UserError(f"{path}: unknown or second column {wrong[0]!r}; known are {known}")
-    if (twice := rows["name"][rows["name"].duplicated()]).size:
-        raise UserError(f"{path} has two runs named {twice.iloc[0]}: give each its own name")
-    runs = [_run(row, f"{path}, line {i}") for i, row in enumerate(rows.to_dict("records"), 2)]
-    labels = {}  # runs that are alike in these would pass for seeds of one
-    for one, target in [(run, target) for run in runs for target in run.targets]:
-        other = labels.setdefault((target, one.label, one.p, one.times), one.name)
-        if other != one.name:
-            raise UserError(f"{path}: {other} and {one.name} have the label {one.label!r}: give each its own")
-    return runs
-
-
-def _run(row: dict[str, str], where: str) -> Run:
-    with naming_errors(where):
-        lists = {name: tuple(row.get(name, "").split()) for name in ("targets", "rates")}
-        lists["flags"] = tuple(shlex.split(row.get("flags", "")))
-        lists["rates"] = tuple(map(float, lists["rates"]))
-        numbers = {"k": int(row["k"]), "p": float(row["p"]), "times": float(row.get("times") or 1)}
-        texts = {"label": row.get("label") or row["name"], "model": row["model"], "size": row.get("size", "")}
-        run = Run(row["name"], **texts, **lists, **numbers)
-    if not run.targets or not all(map(PLAIN.fullmatch, (run.name, *run.targets))):
-        raise UserError(f"{where}: {run.name}: give it a name and targets of letters, digits, . - _")
-    if taken := sorted(NOT_IN_FLAGS & Flags.of(run.flags).keys()):
-        raise UserError(f"{where}: flags {', '.join(taken)}: use the columns model, k, p, times, or settings")
-    return run
+@cache
+def read_runs() -> list[Run]:
+    """Returns the runs of runs.csv."""
+    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
+    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
+    return [Run(**{**row, "targets": tuple(row["targets"])}) for row in table.to_dict("records")]
 
 
 @cache
-def targets(more: Path | None = None) -> dict[str, Target]:
-    """Returns the targets of runs.csv by name, and those of one more table of runs. Raises UserError of
-    :func:`read_runs`, or if both tables have a run or a target of one name."""
-    runs, added = read_runs(WORKFLOW / "runs.csv"), read_runs(more) if more else []
-    known = ABOUT["targets"]
-    for run in added:
-        if clash := ({run.name} & {run.name for run in runs}) or ({*run.targets} & known.keys()):
-            raise UserError(f"{more}: {min(clash)} stands in scripts/workflow/ too: choose another name")
-    names = dict.fromkeys([*known, *TABLES, *(target for run in added for target in run.targets)])
-    every = [*runs, *added]
+def targets() -> dict[str, Target]:
+    """Returns the figures and tables by name; those of the benchmarks also if targets.toml lacks them."""
+    runs = read_runs()
     return {
-        name: Target(name, runs=tuple(run for run in every if like(name) in run.targets), **_about(name))
-        for name in names
+        name: Target(name, runs=tuple(run for run in runs if like(name) in run.targets), **_about(name))
+        for name in dict.fromkeys([*ABOUT["targets"], *TABLES])
     }
 
 
@@ -195,7 +141,6 @@ def like(name: str) -> str:
 
 def _about(name: str) -> dict:
     """Returns what targets.toml says of a target, and of the one that it is like."""
-    own = next((one.title for one in BENCHMARKS.values() if one.table == name), None)
-    new = {"title": own} if own else {"like": "graphs", "title": name}
-    about = dict(ABOUT["targets"].get(name, new))
+    title = next((one.title for one in BENCHMARKS.values() if one.table == name), None)
+    about = dict(ABOUT["targets"].get(name, {"title": title}))
     return {**_about(about.pop("like")), **about} if "like" in about else about

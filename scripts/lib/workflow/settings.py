@@ -14,7 +14,7 @@ from lib.workflow.runs import NOT_IN_FLAGS, targets
 from fs_plugins.files import write_json
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
-# Of a table of runs, for ``only``
+# of runs.csv, for ``only``
 COLUMNS = {"name": str, "model": str, "k": positive, "p": share, "times": above_zero}
 SETTINGS_FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
@@ -24,7 +24,7 @@ MOST_HASHED = 1 << 26  # bytes of a file
 
 
 def selection(text: str) -> tuple[str, str | int | float]:
-    """Type of ``only``: a column of a table of runs, or of table 3's grid, and its value."""
+    """Type of ``only``: a column of runs.csv, or of table 3's grid, and its value."""
     name, _, value = text.partition("=")
     if name not in (*COLUMNS, *FLAGS):
         raise argparse.ArgumentTypeError(f"'{text}': give one of {', '.join((*COLUMNS, *FLAGS))}, as in k=4")
@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     """Returns a parser with each setting as an option; docs/experiments.md describes them."""
     made = _Parser(allow_abbrev=False, add_help=False)
     add = made.add_argument
-    for name in ("data", "smiles", "runs_table"):
+    for name in ("data", "smiles"):
         add(f"--{name}")
     for benchmark in BENCHMARKS.values():
         benchmark.add_settings(add)
@@ -92,12 +92,8 @@ def read(config: dict) -> argparse.Namespace:
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
-    settings.targets = targets(settings.runs_table and Path(settings.runs_table))
-    runs = [run for target in settings.targets.values() for run in target.runs]
-    of_runs = Flags.of(word for run in runs for word in run.flags).keys()
-    if settings.rates and "--lr" in of_runs:
-        raise UserError("runs_table: a run has --lr among its flags, and rates are given: leave one out")
-    taken = {"flags": NOT_IN_FLAGS | of_runs | ({"--lr"} if settings.rates else set())}
+    settings.targets = targets()
+    taken = {"flags": NOT_IN_FLAGS | ({"--lr"} if settings.rates else set())}
     for name, names in {**taken, "finetune_flags": {*FLAGS.values()}}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
             raise UserError(f"{name}: {', '.join(wrong)} would apply to runs that differ in it: leave it out")

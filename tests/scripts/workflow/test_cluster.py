@@ -8,7 +8,6 @@ import pytest
 
 from tests.scripts.workflow.engine import command
 from tests.support import builders, slurm
-from tests.support.builders import write_file
 
 pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e '.[workflow]'")
 
@@ -17,8 +16,7 @@ pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install
 def test_a_training_in_several_jobs(tmp_path):
     """Each has time for one update; the second is preempted and comes back."""
     builders.text_folder(tmp_path / "data")
-    write_file(tmp_path / "mine.csv", "name,targets,model,k,p\na,mine,exlm,2,0.3\n")
-    folder = tmp_path / "out/study/a/lr-default/seed-1"
+    folder = tmp_path / "out/study/exlm-k2-p0.387/lr-default/seed-1"
     words = [(folder / "train.json").relative_to(tmp_path), "--latency-wait", "9"]
     words += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
     words += [
@@ -28,7 +26,7 @@ def test_a_training_in_several_jobs(tmp_path):
         "mem_mb=1000",
         "runtime=60",
     ]
-    words += ["--config", "output=out", "data=data", "runs_table=mine.csv", "updates=2", "gpus=0"]
+    words += ["--config", "output=out", "data=data", "updates=2", "gpus=0"]
     words += ["flags=--stop-time-hours 1e-9"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **slurm.install(tmp_path / "queue")}
     asked = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 1800}

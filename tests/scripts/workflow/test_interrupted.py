@@ -18,8 +18,8 @@ from tests.support.builders import write_file
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 pytestmark = pytest.mark.slow
 
-FOLDER = Path("out/study/a/lr-default/seed-1")
-WORDS = (FOLDER / "joint.json", "--config", "output=out", "runs_table=mine.csv", "sentences=2", "updates=20")
+FOLDER = Path("out/study/exlm-k2-p0.387/lr-default/seed-1")
+WORDS = (FOLDER / "probe.json", "--config", "output=out", "sentences=2", "updates=20")
 WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 # waits in the process that has the word PROGRAM, before it begins or when it has written checkpoint_last.pt
 STOPPED = """
@@ -60,16 +60,15 @@ def results(place: Path) -> dict:
     train = json.loads((place / FOLDER / "train.json").read_text())
     for name in ("seconds", "gpu_seconds", "machine"):
         train.pop(name)
-    joint = json.loads((place / FOLDER / "joint.json").read_text())["rows"][0]["results"]
+    probe = json.loads((place / FOLDER / "probe.json").read_text())["rows"][0]["results"]
     kept = sorted(path.name for path in (place / FOLDER).glob("*.pt"))
-    return {"train": train, "joint": joint, "kept": kept}
+    return {"train": train, "probe": probe, "kept": kept}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The folder of a run that nothing stopped, on the quickstart's corpus."""
     place = tmp_path_factory.mktemp("whole")
-    write_file(place / "mine.csv", "name,targets,model,k,p\na,mine,exlm,2,0.3\n")
     complete(place)
     found = results(place)
     assert [one["update"] for one in found["train"]["curve"]] == list(range(2, 21, 2))
@@ -79,7 +78,6 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(("moment", "ended_by"), EVERY if EVERYTHING else EVERY[:2])
 def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
-    shutil.copy(whole / "mine.csv", tmp_path)
     shutil.copytree(whole / "out/data-bin", tmp_path / "out/data-bin")
     write_file(tmp_path / "hook/sitecustomize.py", STOPPED)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(tmp_path / "hook")}
@@ -102,7 +100,7 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
     assert ended_by == signal.SIGKILL or (
         status == 130 and "interrupted: rerun" in said and "Error" not in said
     )
-    assert not (tmp_path / FOLDER / "joint.json").exists()
+    assert not (tmp_path / FOLDER / "probe.json").exists()
     if (moment, ended_by) == ("in mid-training", signal.SIGINT) and not EVERYTHING:
         assert (tmp_path / FOLDER / "checkpoint_last.pt").exists()  # Snakemake removes no results of a Ctrl-C
         return
@@ -114,7 +112,11 @@ def test_a_run_that_is_stopped(moment, ended_by, whole, tmp_path):
 def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
     """Also for a call from elsewhere, where Snakemake remembers nothing."""
     assert "pretrain" not in complete(whole)
-    shutil.copy(whole / "mine.csv", tmp_path)
     changed = {"output=out": f"output={whole / 'out'}", "updates=20": "updates=21"}
-    words = ["mine", *(changed.get(word, word) for word in WORDS[1:])]
+    words = [
+        "table4",
+        "--config",
+        "only=name=exlm-k2-p0.387",
+        *(changed.get(word, word) for word in WORDS[2:]),
+    ]
     assert "updates: there 20, asked 21" in fail(tmp_path, *words)

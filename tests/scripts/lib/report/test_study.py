@@ -73,7 +73,7 @@ def test_what_is_missing_is_marked_and_what_is_damaged_or_unknown_is_told(tmp_pa
     # of two seeds the first chose the rate, and does not count
     assert record(made, "Repeated MLM, k = 8", "8", "78.9%")["entropy, bits", "ours"] == "3.00"
     damaged, unknown = problems
-    assert str(folder / "train.json") in damaged and "notes is in no table of runs" in unknown
+    assert str(folder / "train.json") in damaged and "notes is not in runs.csv" in unknown
 
 
 def test_tables_of_methods_and_time(add, page):

@@ -43,18 +43,14 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
     settings = asked(rates="1e-3,2e-3", seeds="1,2,5", only="p=0.15,k=4")
-    reported = [name for name in needed(settings, "graphs") if "/exlm-p15/" in name]
-    measures = ("train", "probe", "curve", "joint", "states")
-    folder = "study/exlm-p15/lr-best/seed"
-    assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in measures]
-    trials = plan.Jobs(settings).trials
-    assert len(trials[Path("study", EXLM)]) == 2
-    assert len(trials[Path("study/exlm-p15")]) == 3  # has rates of its own
-    assert trials[Path("study", EXLM)][0].name == "probe.json"
-    assert not [name for name in needed(asked(only="k=1"), "graphs") if "states" in name]  # it has no paths
-    # a single seed cannot choose and be reported; rates of a row count among others alone
-    for seeds in ("1", "1,2"):
-        assert all("lr-default/seed-" in name for name in needed(asked(seeds=seeds), "graphs"))
+    reported = [name for name in needed(settings, "table4") if f"/{EXLM}/" in name]
+    folder = f"study/{EXLM}/lr-best/seed"
+    assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in ("train", "probe")]
+    trials = plan.Jobs(settings, "table4").trials
+    assert trials[Path("study", EXLM)] == [
+        Path(f"study/{EXLM}/lr-{lr}/seed-1/probe.json") for lr in ("0.001", "0.002")
+    ]
+    assert all("lr-default/seed-" in name for name in needed(asked(seeds="1,2"), "table4"))
 
 
 def test_the_whole_paper(asked, data, glue, tmp_path):
@@ -91,12 +87,16 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
         ({}, EXLM, "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
         (
             {"size": "paper", "gpus": 8},
-            "mlm-p38-x4",
-            "paper data --p 0.387 --seed 1 --updates 200000 --gpus 8",
+            "repeated-mlm-k1-p0.15-x2",
+            "paper data --k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8",
         ),
-        ({"updates": 30}, "mlm-p38-x4", "smoke data --p 0.387 --seed 1 --updates 120 --cpu"),
+        (
+            {"updates": 30},
+            "repeated-mlm-k1-p0.15-x2",
+            "smoke data --k 1 --p 0.15 --seed 1 --updates 60 --cpu",
+        ),
         ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --cpu"),
-        ({"tokens_per_sample": 64}, "mlm-p38", "smoke data --p 0.387 --seed 1 --tokens-per-sample 64 --cpu"),
+        ({"tokens_per_sample": 64}, "mlm-text", "smoke data --p 0.15 --seed 1 --tokens-per-sample 64 --cpu"),
         ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
     ],
 )

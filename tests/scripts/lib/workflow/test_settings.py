@@ -39,12 +39,10 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
         ({"data": 1e5}, "data=./NAME"),
         ({"rates": "1e-3,2e-3"}, "rates: give two"),
         ({"rates": "0,001", "seeds": "1,2"}, "rates: '0'"),
-        ({"rates": "1e-3,2e-3", "seeds": "1,2", "runs_table": "lr.csv"}, "runs_table: .* --lr "),
     ],
 )
 def test_what_is_refused(given, named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_file(tmp_path / "lr.csv", "name,targets,model,k,p,flags\na,mine,exlm,4,0.15,--lr 1\n")
     with pytest.raises(UserError, match=named):
         settings.read({"output": "runs/x", **given})
 
