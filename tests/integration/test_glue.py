@@ -121,7 +121,9 @@ def test_two_workers_on_the_cpu_score_what_one_does(place, finetune):
     """Of 31 and 23 rows in batches of 4 a worker gets up to 16 and 12; the one update changes nothing."""
     finetune("MNLI", "trained", *LEARN[:4], "--max-epoch", "1")
     best = place / "trained/checkpoint_best.pt"
-    flags = Flags.of(json.loads((place / "trained/manifest.json").read_text())["runs"][2:])
+    model = place / "pretrained/checkpoint_last.pt"
+    asked = ("MNLI", model, place / "bin", place / "trained", "--cpu", *LEARN[:4], "--max-epoch", "1")
+    flags = Flags.of(pages.command("finetune_glue", *asked)[2:])
     flags.pop_all("--finetune-from-model")
     flags |= Flags.of(f"--lr 0 --max-update 1 --batch-size 4 --restore-file {best}")
     flags |= Flags.of("--reset-optimizer --reset-dataloader --reset-meters --reset-lr-scheduler")

@@ -57,7 +57,8 @@ def run(script: str, *words, execute=None) -> str:
         for command in todo:
             if status := (execute or _run)(command, save / "train.log"):
                 raise AssertionError(f"{command} ended with {status}")
-    for name in () if training.evaluation is None else (folder.IMPORTED, launch.LAST):
+    drop = [folder.IMPORTED, launch.LAST, *([] if training.keep_best else [launch.BEST_FILE])]
+    for name in drop if training.evaluation is not None else ():
         (save / name).unlink(missing_ok=True)
     return said.getvalue()
 
