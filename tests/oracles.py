@@ -135,22 +135,13 @@ def use_of_states(words: Tensor, links: Tensor, targets: Tensor, k: int) -> list
     Args:
         words: log-probabilities [L, V] at the nodes; links: [L, L]; targets: [M], with L = M k.
     """
-    M, rows = len(targets), []
-    for known in (False, True):
-        match = torch.zeros(M, M * k)
-        if known:
-            match[1:-1] = words[:, targets].t()[1:-1]
-        posterior, _ = dag_posteriors(match[None], links[None], *torch.tensor([[M * k], [M]]))
-        rows.append(posterior[0])
-    result = []
+    M, result = len(targets), []
+    [posterior] = dag_posteriors(torch.zeros(1, M, M * k), links[None], *torch.tensor([[M * k], [M]]))[0]
     for i in range(1, M - 1):
-        own, own_posterior = (nodes[i, i * k : i * k + k] for nodes in rows)
+        own = posterior[i, i * k : i * k + k]
         q, probs = own / own.sum(), words[i * k : i * k + k].double().exp()
         bits = torch.tensor([entropy(row) for row in probs], dtype=torch.float64)
-        row = {"own_share": float(own.sum()), "posterior_own_share": float(own_posterior.sum())}
-        row |= {"entropy": entropy(q), "divergence": entropy(q @ probs) - float(q @ bits)}
-        row["posterior_entropy"] = entropy(own_posterior / own_posterior.sum())
-        result.append({**row, "second_state": float(sorted(q.tolist())[-2] > 0.1) if k > 1 else 0.0})
+        result.append({"entropy": entropy(q), "divergence": entropy(q @ probs) - float(q @ bits)})
     return result
 
 

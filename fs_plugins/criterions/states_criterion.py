@@ -29,8 +29,10 @@ class StatesCriterion(FairseqCriterion):
     either, so that fairseq skips the update with ``--fp16`` and stops without.
 
     At validation also, of the masked tokens of each batch's first sentences: ``states``, the effective number
-    of states of a mask under the transitions, 2 to the mean entropy of q (1: collapsed to one; k: all alike),
-    and ``divergence``, that of the tokens they predict, in bits, as ``use_of_states`` of the measures.
+    of states of a mask, 2 to the mean entropy of q (1: collapsed to one; k: all alike), and ``divergence``,
+    the Jensen-Shannon divergence of the states' predictions, H[sum q(c) P_c] - sum q(c) H[P_c], in bits. q(c)
+    is the probability under the transitions, before any target is known, that state c of masked token i is
+    the i-th node of a path, among its k states.
     """
 
     # Attributes by which its cost is counted, and its checkpoints are measured and exported:

@@ -15,14 +15,13 @@ from fs_plugins.exlm.settings import Values
 from fs_plugins.files import atomic, check_absent
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
-from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
+from fs_plugins.measures.masked_measures import joint_likelihood, probe
 from fs_plugins.measures.masked_samples import SEED, load_samples
 
 # name -> its function, and the number of samples by default
 MEASURES = {
     "probe": (probe, 1000),
     "joint": (joint_likelihood, 1000),
-    "states": (use_of_states, 200),
     "entropy": (corpus_entropy, None),
 }
 POSITIVE = Values(int, 1)

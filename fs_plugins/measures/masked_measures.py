@@ -12,13 +12,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fs_plugins.criterions.state_use import divergences, entropy, path_posteriors, shares
-from fs_plugins.exlm.alignment import own_states
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
-
-SECOND = 0.1  # least share of a second state
 
 
 def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED) -> dict:
@@ -64,46 +60,4 @@ def joint_likelihood(
         marginal, joint = (-nats.double() / math.log(2) for nats in (each.double().sum(1), together))
         for name, bits in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
             meters[name].add_sums(bits, batch.masked.sum(1))
-    return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
-
-
-@torch.no_grad()
-def use_of_states(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED
-) -> dict:
-    """Use of states: whether probability is spread over the k states of a mask, and their predictions differ.
-
-    For ExLM. Of each masked word i, q(c) is the probability that its own state c is the i-th node of a path,
-    among its own k states; paths are drawn by the transitions, of as many nodes as there are targets, before
-    any target is known:
-
-    * entropy: H[q] in bits, 0 (one state does it all) ... log2 k.
-    * posterior_entropy: the same with the posterior of training, where the targets are known: states that say
-      different words then tell which of them was right, and the entropy falls.
-    * divergence: the Jensen-Shannon divergence of the states' words, H[sum q(c) P_c] - sum q(c) H[P_c], in
-      bits: what the state tells about the word. 0 where states agree or one does it all; at most the entropy.
-    * second_state: the share of masked words with a second state of q above 10%.
-    * own_share: the probability that the i-th node is a state of the word's own; posterior_own_share: the
-      same by the posterior. Low while paths wander.
-
-    Raises:
-        ValueError: for a model without transitions.
-    """
-    k, meters = predictor.k, {}
-    for batch in batches_of(predictor, samples, share, seed):
-        graph = predictor.graph(batch.tokens, batch.masked)
-        known = graph.match(batch.tokens[batch.masked])
-        paths = (path_posteriors(graph.graph, match)[0] for match in (None, known))
-        own, own_posterior = (own_states(nodes, k) for nodes in paths)
-        q = shares(own)  # [B, M, k]
-        second = q.sort(-1, descending=True).values[..., 1:2].sum(-1)  # 0 for k = 1
-        for name, values in {  # [B, M] each, of no meaning where not masked
-            "entropy": entropy(q),
-            "posterior_entropy": entropy(shares(own_posterior)),
-            "divergence": divergences(q, graph.is_masked, graph.graph.log_probs),
-            "second_state": (second > SECOND).float(),
-            "own_share": own.sum(-1),
-            "posterior_own_share": own_posterior.sum(-1),
-        }.items():
-            meters.setdefault(name, ClusteredMean()).add(values, graph.is_masked)
     return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}

@@ -265,7 +265,7 @@ def card_predictions(card, inputs):
     torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("measure", ["probe", "joint", "states", "entropy"])
+@pytest.mark.parametrize("measure", ["probe", "joint", "entropy"])
 def card_measures(measure, saved, corpus, tmp_path):
     results = {}
     for device in ("cpu", "cuda"):

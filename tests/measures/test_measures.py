@@ -11,9 +11,8 @@ from fs_plugins.inference import load
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.__main__ import main
 from fs_plugins.measures.entropy import corpus_entropy
-from fs_plugins.measures.masked_measures import joint_likelihood, probe, use_of_states
+from fs_plugins.measures.masked_measures import joint_likelihood, probe
 from fs_plugins.measures.masked_samples import load_samples, mask_words
-from tests import oracles
 from tests.support import builders
 
 SYMBOLS = builders.dictionary()
@@ -57,31 +56,6 @@ def test_probe_and_joint_likelihood_are_of_all_masked_words():
     assert found["gain"].mean == pytest.approx((sum(marginal) - sum(joint)) / 13, abs=1e-5)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_use_of_states_is_that_of_all_paths(k):
-    network = builders.trained(builders.exlm(FEW, ext_state_num=k, embedding_init_std=1.0, seed=3))
-    found = use_of_states(MaskedPredictor(network), SHORT, 0.25)
-    expected = []
-    for i, sample in enumerate(SHORT):
-        mask = mask_words(sample, 0.25, FEW, 1, i)
-        visible = sample.masked_fill(mask, FEW.index("<mask>"))[None]
-        with torch.no_grad():
-            graph, _ = network(visible, target=torch.where(mask, sample, FEW.pad())[None])
-        words = graph.logits()[0].log_softmax(-1)
-        expected += oracles.use_of_states(words, graph.links[0], graph.layout.targets[0], k)
-    assert len(expected) == 2 + 3
-    assert found.keys() == {"mask_prob", *expected[0]}
-    for name in expected[0]:
-        mean = sum(row[name] for row in expected) / 5
-        assert found[name].mean == pytest.approx(mean, rel=1e-4, abs=1e-5), name
-        assert (found[name].tokens, found[name].sentences) == (5, 2)
-    if k == 1:
-        assert found["entropy"].mean == found["second_state"].mean == 0
-    else:
-        assert found["entropy"].mean > 0.05 and found["divergence"].mean > 0.01
-        assert found["divergence"].mean < found["entropy"].mean
-
-
 def measured(tmp_path, *arguments) -> dict:
     """What the command writes."""
     output = tmp_path / "new" / "measured.json"
@@ -110,9 +84,8 @@ def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoi
     joint = row["results"][0]["joint"]  # of one sentence: the error of the mean is not finite
     assert joint["standard_error"] is None and joint["mean"] > 0
     other = save_checkpoint("exlm_tiny", ext_state_num=2)  # of 5 updates, which come first
-    rows = measured(tmp_path, "states", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)
+    rows = measured(tmp_path, "probe", pretrained, other, "--mask-prob", 0.2, "--max-sentences", 4)
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
-    assert all(0 <= row["results"][0]["entropy"]["mean"] <= math.log2(3) for row in rows)
 
 
 def test_what_is_refused(pretrained, save_checkpoint, corpus, tmp_path):
