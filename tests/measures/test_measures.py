@@ -18,7 +18,6 @@ from tests.support import builders
 SYMBOLS = builders.dictionary()
 SAMPLES = [builders.sentence(SYMBOLS, n, [], seed=n)[0] for n in (10, 20, 12)]
 FEW = builders.dictionary(6)
-SHORT = [builders.sentence(FEW, n, [], seed=n)[0] for n in (8, 12)]
 
 
 def clustered(sums, counts) -> tuple[float, float]:
