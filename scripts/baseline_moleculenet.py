@@ -11,13 +11,13 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
-from lib.files import MANIFEST
+from lib.files import MANIFEST, RESULT
 from lib.moleculenet import SPLITS, LabelledSplit, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from fs_plugins.data.molecules import parse_molecule
-from fs_plugins.files import write_json
+from fs_plugins.files import check_absent, write_json
 from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.outputs import PropertyInfo
 
@@ -50,6 +50,7 @@ def main(argv: list[str] | None = None) -> None:
     add("--seed", type=count, default=1, metavar="N", help="(default: 1)")
     add("--trees", type=positive, default=500, metavar="N", help="of each forest (default: 500)")
     args = parser.parse_args(argv)
+    check_absent(args.save / RESULT)
     folder = read_folder(args.data)
     info = PropertyInfo.from_dict(folder)
     names = [name for name in ("train", *SPLITS) if name in folder["sizes"]]
