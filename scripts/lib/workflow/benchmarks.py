@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib import moleculenet, squad
-from lib.command_line import Flags, named_path
+from lib.command_line import named_path
 from lib.glue import FROM_MNLI, TASKS
-from lib.recipes import RECIPES, Point, points_of
+from lib.recipes import Point, points_of
 
 
 class Benchmark:
@@ -16,16 +16,13 @@ class Benchmark:
     name = ""
     several_gpus = False  # whether it trains faster on several
     needs = ""  # its setting, for messages
-    title = ""
     table = ""  # table of its results, the paper's or one of its own
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)  # seeds of fine-tuning
     point = "recipe"  # the name of its hyper-parameters, if there is no grid of them
     has_grid = True  # whether there is one, of table 6 or 11
-    epoch = 0  # tokens of an epoch, about
     untrained: tuple[str, ...] = ()  # models that are not pre-trained
     baselines: dict[str, str] = {}  # other predictors -> the script that trains them
     sets_table = ""  # the paper's, about its data
-    keeps_checkpoints = True
     reads_smiles = False
     argument = True  # whether finetune_NAME.sh takes a task before CHECKPOINT
     titles: dict[str, str] = {}  # task -> its name in the report
@@ -51,19 +48,13 @@ class Benchmark:
     def points(self, task: str, settings: argparse.Namespace) -> list[Point]:
         return points_of(task, settings.grid, settings.point) if self.has_grid else []
 
-    def recipe(self, task: str) -> Flags:
-        return Flags.read(RECIPES / "recipe.flags")
-
     def options(self, settings: argparse.Namespace, model: str, task: str) -> list[str]:
         return []
-
-    def tokens(self, task: str) -> int:
-        return self.epoch
 
 
 class Glue(Benchmark):
     name, needs, table = "glue", "glue=FOLDER with a TASK-bin, of prepare_glue.py", "table3"
-    not_averaged, keeps_checkpoints = ("MNLI-mm",), False
+    not_averaged = ("MNLI-mm",)
 
     def add_settings(self, add: Callable) -> None:
         super().add_settings(add)
@@ -90,9 +81,6 @@ class Glue(Benchmark):
         start = settings.init_from.get(model) if task in FROM_MNLI else None
         return ["--drop-checkpoints", *(["--init-from", start] if start else [])]
 
-    def tokens(self, task: str) -> int:
-        return TASKS[task].official["train"] * 64
-
     def columns(self, content: dict) -> dict:
         task, metrics, rows = TASKS[content["task"]], content["metrics"], content["rows"]
         whole = all(rows[split] == task.official[split] for split in ("train", *task.valid_splits))
@@ -106,10 +94,7 @@ class Glue(Benchmark):
 
 class Squad(Benchmark):
     name, needs, table, several_gpus, argument = "squad", "squad=FOLDER", "table3", True, False
-    epoch, not_averaged = 130_319 * 384, ("EM", "F1")
-
-    def recipe(self, task: str) -> Flags:
-        return Flags.read(RECIPES / f"{squad.NAME}.flags")
+    not_averaged = ("EM", "F1")
 
     def data(self, settings: argparse.Namespace) -> dict[str, str]:
         return {squad.NAME: settings.squad} if settings.squad else {}
@@ -124,13 +109,10 @@ class Squad(Benchmark):
 class MoleculeNet(Benchmark):
     name, needs = "moleculenet", "moleculenet=SET=FOLDER,..., made by prepare_moleculenet.py"
     table, sets_table, point, has_grid, seeds = "table1", "table9", "table8", False, (1, 2, 3)
-    epoch, reads_smiles = 10_000 * 48, True
+    reads_smiles = True
     untrained, baselines = ("untrained",), {"forest": "baseline_moleculenet.py"}
     titles = {name: known.title for name, known in moleculenet.KNOWN.items()}
     tables = {"regressions": "Regressions: RMSE, of several in standard deviations"}
-
-    def recipe(self, task: str) -> Flags:
-        return moleculenet.hyper_parameters(task)
 
     def add_settings(self, add: Callable) -> None:
         add("--moleculenet", type=named_path, nargs="+", default=[])

@@ -74,7 +74,7 @@ def targets_of(settings: Namespace, name: str) -> list[Target]:
     """Returns the figures and tables that a target of the workflow stands for."""
     every = settings.targets.values()
     if name in (STUDY, REPRODUCE):
-        return [t for t in every if t.of_the_paper and (t.of_the_study or name == REPRODUCE)]
+        return [t for t in every if name == REPRODUCE or not t.of_benchmarks]
     return [settings.targets[name]]
 
 
@@ -207,9 +207,9 @@ def measure_command(settings: Namespace, scripts: str, measure: str, run: Run) -
     if measure == "example":
         words = [f"{scripts}/explore.py", f"{settings.output}/{run.folder}/{LAST}", settings.example]
         return f"{shlex.join(words)} --data {data} --output {folder}/{Path(EXAMPLE).parent}"
-    about, all_p = MEASURES[measure], " ".join(map(str, sorted({PROBE_P, run.own_p})))
-    options = about["options"].format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
-    words = f"-m fs_plugins.measures {about['command']} {folder}/{LAST}"
+    options, all_p = MEASURES[measure], " ".join(map(str, sorted({PROBE_P, run.own_p})))
+    options = options.format(p=run.own_p, all_p=all_p, sentences=settings.sentences)
+    words = f"-m fs_plugins.measures {measure} {folder}/{LAST}"
     return f"{words} {options} --data {data} --output {folder}/{RESULTS[measure]}"
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 from lib.files import CONFIGS
-from lib.workflow.benchmarks import BENCHMARKS, TABLES
+from lib.workflow.benchmarks import BENCHMARKS
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
 # Flags that identify a run, or that have their own setting
@@ -100,47 +100,24 @@ class Target:
         return tuple(task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers})
 
     @property
-    def of_the_paper(self) -> bool:
-        return self.name.startswith(("figure", "table"))
-
-    @property
     def of_benchmarks(self) -> bool:
         """Returns whether it is of fine-tuned models, or of what they are fine-tuned on."""
         return any(self.name in (one.table, one.sets_table) for one in BENCHMARKS.values())
 
-    @property
-    def of_the_study(self) -> bool:
-        """Returns whether the paper's study of [MASK] has it."""
-        return self.of_the_paper and not self.of_benchmarks
-
-
-@cache
-def read_runs() -> list[Run]:
-    """Returns the runs of runs.csv."""
-    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
-    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
-    return [Run(**{**row, "targets": tuple(row["targets"])}) for row in table.to_dict("records")]
-
 
 @cache
 def targets() -> dict[str, Target]:
-    """Returns the figures and tables by name; those of the benchmarks also if targets.toml lacks them."""
-    runs = read_runs()
+    """Returns the figures and tables by name."""
+    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
+    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
+    runs = [Run(**{**row, "targets": tuple(row["targets"])}) for row in table.to_dict("records")]
     return {
-        name: Target(name, runs=tuple(run for run in runs if like(name) in run.targets), **_about(name))
-        for name in dict.fromkeys([*ABOUT["targets"], *TABLES])
+        name: Target(name, runs=tuple(run for run in runs if name in run.targets), **_about(name))
+        for name in ABOUT["targets"]
     }
-
-
-def like(name: str) -> str:
-    """Returns a target, or of a benchmark's own table the paper's, whose models it compares."""
-    if name in ABOUT["targets"] or name not in TABLES:
-        return name
-    return "table1" if name in MOLECULES else "table3"
 
 
 def _about(name: str) -> dict:
     """Returns what targets.toml says of a target, and of the one that it is like."""
-    title = next((one.title for one in BENCHMARKS.values() if one.table == name), None)
-    about = dict(ABOUT["targets"].get(name, {"title": title}))
+    about = dict(ABOUT["targets"][name])
     return {**_about(about.pop("like")), **about} if "like" in about else about
