@@ -57,8 +57,7 @@ def run(script: str, *words, execute=None) -> str:
         for command in todo:
             if status := (execute or _run)(command, save / "train.log"):
                 raise AssertionError(f"{command} ended with {status}")
-    drop = [folder.IMPORTED, launch.LAST, *([] if training.keep_best else [launch.BEST_FILE])]
-    for name in drop if training.evaluation is not None else ():
+    for name in training.dropped:
         (save / name).unlink(missing_ok=True)
     return said.getvalue()
 

@@ -81,6 +81,12 @@ class Training:
         kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
         return self.settings | kept
 
+    @property
+    def dropped(self) -> list[str]:
+        """Returns the files of SAVE that go after the evaluation; a pre-training has none."""
+        always = [] if self.evaluation is None else [IMPORTED, LAST]
+        return always if self.keep_best else [*always, BEST_FILE]
+
     def record(self) -> dict:
         """Returns what the folder's manifest has, and what lib/run/folder.py has to know."""
         return {
@@ -180,7 +186,7 @@ def as_bash(training: Training) -> str:
     args, note = training.args, training.note
     texts = {"save": str(args.save), "data": training.data, "note": note, "print": "1" * args.print}
     texts["record"] = "" if args.print else json.dumps(training.record(), default=str)
-    drop = [IMPORTED, LAST, *([] if training.keep_best else [BEST_FILE])]  # after the evaluation
-    lists = {"flags": training.flags.words(), "evaluation": training.evaluation or [], "drop": drop}
+    lists = {"flags": training.flags.words(), "evaluation": training.evaluation or []}
+    lists["drop"] = training.dropped
     lines = [f"{name}={shlex.quote(text)}" for name, text in texts.items()]
     return "\n".join([*lines, *(f"{name}=({shlex.join(words)})" for name, words in lists.items())])
