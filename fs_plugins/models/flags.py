@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fs_plugins.exlm.settings import POSITIVE, SWITCH, TRAINING, WEIGHTS, About, Settings, abouts
+from fs_plugins.exlm.settings import POSITIVE, SWITCH, TRAINING, WEIGHTS, About, abouts
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,6 @@ def to_settings(args, flags: Iterable[Flag]) -> dict[str, Any]:
     given = {flag: flag.checked(getattr(args, flag.name)) for flag in flags if flag.config}
     values = {flag.config: not value if flag.about.inverted else value for flag, value in given.items()}
     return {"num_states": None, **values, "repeat_times": getattr(args, "repeat_times", None) or 1}
-
-
-def from_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns {name of the flag: value} of a config.json; of a setting that it lacks, the default. Raises
-    ValueError for a value that no flag takes."""
-    values = {}
-    for flag in EXLM_FLAGS if config.get("num_states") else MLM_FLAGS:
-        if flag.config:
-            value = config.get(flag.config, getattr(Settings, flag.config))
-            values[flag.name] = flag.checked(not value if flag.about.inverted else value)
-    return values
 
 
 OPTIONS = {flag.config: flag.option for flag in EXLM_FLAGS if flag.config} | {

@@ -24,8 +24,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 source scripts/environment.sh
 # shellcheck source=scripts/benchmarks/parts.sh
 source scripts/benchmarks/parts.sh
-export TORCH_LOGS=${TORCH_LOGS:-perf_hints,recompiles,graph_breaks}
-export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-${TMPDIR:-/tmp}/exlm-inductor} # what one part compiled serves the next
 
 load() { # in a process of its own: one that has loaded an older library keeps that
     "$python" -c '

@@ -6,7 +6,7 @@
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../environment.sh"
 
-# Values come from lib/run/launch.py, as bash. Whatever else it says (--help) ends the script.
+# MODULE prints variables of bash (lib/run/launch.py). Whatever else it says (--help) ends the script.
 settle() {
     local plan said
     plan=$("$python" -m "$@") || exit

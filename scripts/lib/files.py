@@ -8,7 +8,7 @@ A folder that a training or a preparation writes to records what it is made of i
     command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
                the packages that matter; commit: of this clone
 
-and refuses to continue with other settings or inputs. ``locked`` is held while a run is at work.
+and refuses to continue with other settings or inputs. SAVE/lock is held while a run is at work.
 """
 
 import hashlib

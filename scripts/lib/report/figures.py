@@ -38,15 +38,9 @@ def _axes(height: float, about: str) -> Axes:
 def heatmap(cells: Cells, title: str, digits: int) -> Figure:
     """Returns values by k and p, coloured by value; grey where nothing was measured."""
     axes = _axes(0.55 * len({k for k, _ in cells}) + 0.9, title)
-    fill(axes, cells, title, digits)
-    return axes.figure
-
-
-def fill(axes: Axes, cells: Cells, title: str, digits: int, **ends: float) -> None:
-    """Draws a heatmap, with ``vmin`` and ``vmax`` of its colours if they are given."""
     grid = pd.Series(cells, dtype=float).unstack()
     colours = colormaps["YlOrRd"].with_extremes(bad="0.85")
-    axes.imshow(grid, colours, aspect="auto", alpha=0.7, **ends)
+    axes.imshow(grid, colours, aspect="auto", alpha=0.7)
     for (row, column), value in np.ndenumerate(grid):
         label = "" if np.isnan(value) else f"{value:.{digits}f}"
         axes.text(column, row, label, ha="center", va="center", fontsize=10)
@@ -56,6 +50,7 @@ def fill(axes: Axes, cells: Cells, title: str, digits: int, **ends: float) -> No
     axes.set_title(title, fontsize=11)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    return axes.figure
 
 
 def lines(

@@ -1,12 +1,10 @@
 """Numbers over seeds, as the reports and the pages of results write them."""
 
-import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
-from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -55,29 +53,3 @@ def text(value: Value | float | None, digits: int = 1, count: bool = False) -> s
     if isinstance(value, Value):
         return value.text(digits, count)
     return "" if pd.isna(value) else f"{value:z.{digits}f}"
-
-
-def difference(first: Value | None, second: Value | None, digits: int = 3) -> str:
-    """Returns the difference of the means ± its standard error; * if its 95% interval (Welch's t) excludes
-    zero."""
-    if not (first and second):
-        return ""
-    centre, error = f"{first.centre - second.centre:+z.{digits}f}", standard_error(first, second)
-    if error is None:
-        return centre
-    return f"{centre} ± {error:.{digits}f}" + ("*" if p_value(first, second) < 0.05 else "")
-
-
-def p_value(first: Value, second: Value) -> float:
-    """Returns the p-value of Welch's t over seeds; NaN if either is of one seed."""
-    if standard_error(first, second) is None:
-        return math.nan
-    numbers = [number for one in (first, second) for number in (one.centre, one.spread, one.n)]
-    return stats.ttest_ind_from_stats(*numbers, equal_var=False).pvalue
-
-
-def standard_error(first: Value, second: Value) -> float | None:
-    """Returns the standard error of the difference of two means; None if either is of one seed."""
-    if first.spread is None or second.spread is None:
-        return None
-    return math.hypot(first.spread / first.n**0.5, second.spread / second.n**0.5)

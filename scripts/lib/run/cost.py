@@ -59,13 +59,6 @@ def of_model(flags: Flags, V: int, T: np.ndarray) -> Cost:
     return cost.cost_of(flags.words(), V, T, flags.proportion("--mask-prob"), transitions)
 
 
-def flops_of_run(words: list[str], updates: int) -> float:
-    """Returns the FLOPs of the updates of a training, by its call ``["fairseq-train", DATA, "--user-dir",
-    ...]``."""
-    about, _, samples = cost_of(words[1], Flags.of(words[2:]))
-    return about.flops * samples * updates
-
-
 def hours_of(flops: float, card: str, arch: str | None = None) -> float:
     """Returns the hours that one card of CARDS takes."""
     share, _ = MEASURED.get((card, arch), MEASURED[USUAL])

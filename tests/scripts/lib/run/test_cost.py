@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lib.command_line import Flags
-from lib.run.cost import CARDS, flops_of_run, lengths, of_model
+from lib.run.cost import CARDS, cost_of, lengths, of_model
 
 from tests.support import builders, pages
 
@@ -14,7 +14,8 @@ def test_hours_of_table_12_are_impossible_with_samples_of_512(tokens, peak):
     for model, paper, share in zip(("mlm", "exlm"), (54.7, 104.2), peak, strict=True):
         given = ("pretrain_text", model, "paper", "d", "s", "--print", "--tokens-per-sample", tokens)
         run = pages.resolve(*given, "--gpus", 2, "--card", "A100")
-        flops = flops_of_run(["fairseq-train", "d", *run.flags.words()], 50_000)
+        about, _, samples = cost_of("d", run.flags)
+        flops = about.flops * samples * 50_000
         assert flops / (CARDS["A100"] * 1e12) / 3600 / paper == pytest.approx(share, abs=0.005)
         hours = paper * share / 0.16 / 2  # at an H100's share, on two
         said = float(run.note.split("about ")[1].split()[0])
