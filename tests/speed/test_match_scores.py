@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from step_costs import peak_of_allocations
+from bench_step import peak_of_allocations
 
 from fs_plugins.speed.match_scores import match_scores
 
