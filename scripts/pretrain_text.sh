@@ -14,7 +14,7 @@
 # (SAVE/manifest.json). Further options are passed to fairseq-train and override configs/. --batch-size is that of an
 # update: it is split over the GPUs and, with --update-freq, over as many steps as --tokens-per-gpu requires; if you
 # give --update-freq too, both have fairseq's meaning. To train on several machines, start one process per GPU with
-# torchrun (docs/data.md). --print shows the command, with all of its flags, and what the run will cost.
+# torchrun (docs/data.md). --print shows the command, with all of its flags, and the cost of the run.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"

@@ -13,7 +13,7 @@ from fairseq.data.indexed_dataset import best_fitting_int_dtype
 from lib.command_line import Flags, UserError, count, counted, positive, script, share, whole
 from lib.files import CONFIGS, read_json
 from lib.run.checkpoints import check_dictionary, read_checkpoint
-from lib.run.cost import CARDS, cost_text
+from lib.run.cost import cost_text, expanded
 from lib.run.launch import LAST, Training, arguments, as_bash, devices, drop_schedule
 
 from fs_plugins.criterions import trains_transitions
@@ -61,7 +61,6 @@ def add_options(add: Callable) -> None:
     add("--tokens-per-gpu", type=positive, default=TOKENS_PER_GPU, metavar="N", help=tokens)
     sentences = "sentences of a validation (default: the size's, or all)"
     add("--valid-sentences", type=positive, metavar="N", help=sentences)
-    add("--card", default="H100", choices=CARDS, help="GPU of --print's hours (default: %(default)s)")
 
 
 def resolve(corpus: str, words: list[str]) -> Training:
@@ -69,7 +68,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
     there. Raises UserError for what cannot be trained."""
     training = settle(corpus, words)
     if training.args.print:
-        training.note = cost_text(training.data, training.flags, training.args.card)
+        training.note = cost_text(corpus, training.data, training.flags)
         if trains_transitions(training.flags.value("--criterion")):
             training.note += "\n" + USE_OF_STATES
     else:
@@ -198,13 +197,6 @@ def set_states(corpus: str, args: argparse.Namespace, flags: Flags, least: int) 
         tokens += 1  # the </s> that ends a block cut in mid-sentence
     if "--max-positions" not in flags:
         flags.set("--max-positions", max(tokens, least) * k)
-
-
-def expanded(tokens: int, flags: Flags) -> int:
-    """Returns the tokens that the encoder sees for so many of the data."""
-    masked = round(flags.proportion("--mask-prob") * 10**6)
-    copies, states = flags.whole("--repeat-times", 1), flags.whole("--ext-state-num", 1)
-    return tokens * copies + tokens * masked * (states - 1) // 10**6
 
 
 def valid_flags(sentences: int, tokens_per_gpu: int, flags: Flags) -> Flags:
