@@ -143,10 +143,15 @@ def devices(
 
     Args:
         one_gpu: more than one are of no use to this training.
+
+    Raises:
+        UserError: for half precision on a CPU, which fairseq ends with a traceback.
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
     if one_gpu:
         environment, gpus = {}, min(gpus, 1)
+    if not gpus and args.precision == "fp16":
+        raise UserError("--fp16 needs a GPU, and this training has none: give --bf16 or --fp32")
     flags = Flags() if gpus else Flags.of("--cpu --num-workers 0")
     default = "fp16" if gpus and not OWN_PRECISION & args.user.keys() else "fp32"
     flags |= Flags.of(PRECISIONS[args.precision or default][0])

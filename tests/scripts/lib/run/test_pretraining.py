@@ -92,6 +92,7 @@ def test_tokens_of_an_update_over_gpus_and_steps(gpus, tokens_per_gpu):
         ([TEXT, "mlm", "smoke", "--k", "2"], "--k 2"),
         ([TEXT, "exlm", "smoke", "--update-freq", "2"], "--update-freq .*--batch-size"),
         ([TEXT, "exlm", "base", "--gpus", "3"], "--batch-size 2048.* 3 GPUs"),
+        ([TEXT, "exlm", "smoke", "--fp16", "--cpu"], "--fp16 needs a GPU"),
     ],
 )
 def test_what_is_refused(words, named):
