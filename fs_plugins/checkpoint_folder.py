@@ -89,10 +89,12 @@ def to_transformers(weights: dict[str, Tensor], config: dict, head: str | None) 
 
 def to_fairseq(tensors: dict[str, Tensor], config: dict) -> dict[str, Tensor]:
     """Returns the inverse of :func:`to_transformers`."""
-    head = config["fairseq"].get("head")
+    recorded, embedding = config["fairseq"], f"{ENCODER}embed_tokens.weight"
+    head, entries = recorded.get("head"), recorded["entries"]
     found = tensors if config["model_type"] == "exlm" else _from_esm(tensors, config)
-    entries = config["fairseq"]["entries"]
-    vocabulary = (f"{ENCODER}embed_tokens.weight", "encoder.lm_head.weight", "encoder.lm_head.bias")
+    if not head and not recorded["cfg"]["model"].get("untie_weights_roberta"):
+        found = {**found, "encoder.lm_head.weight": found[embedding]}
+    vocabulary = (embedding, "encoder.lm_head.weight", "encoder.lm_head.bias")
     return {
         name.replace(HEAD, f"classification_heads.{head}."): t[:entries] if name in vocabulary else t
         for name, t in found.items()

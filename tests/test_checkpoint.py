@@ -25,7 +25,7 @@ def test_how_a_training_ran_stays_with_it():
 class OfOnesOwn(NatDagLossMLM):
     """A criterion that trains as if there were no transitions."""
 
-    trains_transitions, alignment = False, "ctc"
+    trains_transitions = False
 
 
 @pytest.mark.parametrize(

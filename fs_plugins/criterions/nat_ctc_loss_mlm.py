@@ -13,7 +13,7 @@ class NatCtcLossMLM(StatesCriterion):
     The transition head is not computed: with several GPUs pass --find-unused-parameters.
     """
 
-    trains_transitions, alignment = False, "ctc"
+    trains_transitions = False
 
     def forward(self, model, sample, reduce=True):
         graph, score = self.graph(model, sample, transitions=False)

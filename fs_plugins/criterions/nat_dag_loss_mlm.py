@@ -10,7 +10,7 @@ from fs_plugins.custom_ops.dag_loss import dag_loss
 class NatDagLossMLM(StatesCriterion):
     """The likelihood of a sentence's targets under its graph of states, summed over all alignments."""
 
-    trains_transitions, alignment = True, "dag"
+    trains_transitions = True
 
     def forward(self, model, sample, reduce=True):
         graph, score = self.graph(model, sample)

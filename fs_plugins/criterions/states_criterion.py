@@ -37,7 +37,6 @@ class StatesCriterion(FairseqCriterion):
 
     # Attributes by which its cost is counted, and its checkpoints are measured and exported:
     trains_transitions: bool  # whether the graph's transitions have a gradient
-    alignment: str  # alignment of states to targets: "dag", by paths in the graph, or "ctc", within a token
 
     def graph(self, model, sample, **options):
         """Returns the model's StateGraph of the batch, and the function that scores words."""

@@ -41,10 +41,10 @@ class Attention(nn.Module):
 
     def __init__(self, settings):
         super().__init__()
-        d = settings.hidden_size
-        self.heads = settings.num_attention_heads
+        d = settings.encoder_embed_dim
+        self.heads = settings.encoder_attention_heads
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
-        self.dropout = nn.Dropout(settings.attention_probs_dropout_prob)
+        self.dropout = nn.Dropout(settings.attention_dropout)
 
     def forward(
         self, x: Tensor, rotation: Rotation, bias: Tensor | None, queries: Tensor | None = None
@@ -74,14 +74,14 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings):
         super().__init__()
-        d, ffn, eps = settings.hidden_size, settings.intermediate_size, settings.layer_norm_eps
-        self.norm_first = settings.norm_first
-        self.activation = ACTIVATIONS[settings.hidden_act]
+        d, ffn = settings.encoder_embed_dim, settings.encoder_ffn_embed_dim
+        self.norm_first = settings.encoder_normalize_before
+        self.activation = ACTIVATIONS[settings.activation_fn]
         self.self_attn = Attention(settings)
-        self.self_attn_layer_norm = nn.LayerNorm(d, eps)
+        self.self_attn_layer_norm = nn.LayerNorm(d)
         self.fc1, self.fc2 = nn.Linear(d, ffn), nn.Linear(ffn, d)
-        self.final_layer_norm = nn.LayerNorm(d, eps)
-        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
+        self.final_layer_norm = nn.LayerNorm(d)
+        self.dropout = nn.Dropout(settings.dropout)
         self.activation_dropout = nn.Dropout(settings.activation_dropout)
 
     def forward(
@@ -115,12 +115,12 @@ class Encoder(nn.Module):
 
     def __init__(self, settings):
         super().__init__()
-        d = settings.hidden_size
+        d = settings.encoder_embed_dim
         self.embed_tokens = nn.Embedding(settings.vocab_size, d, settings.pad_token_id)
-        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
-        self.rotary = RotaryEmbedding(d // settings.num_attention_heads, settings.rope_dimensions)
-        self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.num_hidden_layers))
-        self.emb_layer_norm_after = nn.LayerNorm(d, settings.layer_norm_eps)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.rotary = RotaryEmbedding(d // settings.encoder_attention_heads, settings.rope_dimensions)
+        self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.emb_layer_norm_after = nn.LayerNorm(d)
         self.gradient_checkpointing = False  # whether the backward pass computes the layers again
 
     def forward(

@@ -16,12 +16,12 @@ class LMHead(nn.Module):
 
     def __init__(self, settings, embedding: nn.Embedding):
         super().__init__()
-        d, V = settings.hidden_size, settings.vocab_size
+        d, V = settings.encoder_embed_dim, settings.vocab_size
         self.dense = nn.Linear(d, d)
-        self.activation = ACTIVATIONS[settings.hidden_act]
-        self.layer_norm = nn.LayerNorm(d, settings.layer_norm_eps)
-        tied = settings.tie_word_embeddings
-        self.weight = embedding.weight if tied else nn.Linear(d, V, bias=False).weight
+        self.activation = ACTIVATIONS[settings.activation_fn]
+        self.layer_norm = nn.LayerNorm(d)
+        own = settings.untie_weights_roberta
+        self.weight = nn.Linear(d, V, bias=False).weight if own else embedding.weight
         self.bias = nn.Parameter(torch.zeros(V))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class MLM(nn.Module):
     """The vanilla masked language model. Names of parameters are those of the authors' checkpoints.
 
     Args:
-        settings: with the attributes of :class:`fs_plugins.exlm.settings.Settings`.
+        settings: with the attributes of ``MLMSettings`` in settings.py; of an ExLM, of ``ExLMSettings``.
         heads: whether to make the LM head, and an ExLM's transitions; a fine-tuning needs neither.
     """
 
@@ -80,17 +80,17 @@ class ExLM(MLM):
 
     def __init__(self, settings, heads: bool = True):
         super().__init__(settings, heads)
-        self.k = settings.num_states
+        self.k = settings.ext_state_num
         self.links_features = settings.links_feature.split(":")
-        if heads and settings.alignment == "dag":
-            d = settings.hidden_size
+        if heads:
+            d = settings.encoder_embed_dim
             if "position" in self.links_features:
                 pad = settings.pad_token_id
-                self.link_positional = nn.Embedding(settings.max_position_embeddings + pad + 1, d, pad)
+                self.link_positional = nn.Embedding(settings.max_positions + pad + 1, d, pad)
                 nn.init.normal_(self.link_positional.weight, std=d**-0.5)
             width = d * len(self.links_features)
             self.query_linear, self.key_linear = nn.Linear(width, d), nn.Linear(width, d)
-            self.gate_linear = nn.Linear(width, settings.num_attention_heads)
+            self.gate_linear = nn.Linear(width, settings.encoder_attention_heads)
 
     def forward(
         self,
@@ -107,16 +107,16 @@ class ExLM(MLM):
             transitions: whether to compute the graph's transitions.
 
         Raises:
-            ValueError: for a sentence without ``<s>``, and one that is longer than
-                ``max_position_embeddings`` after its expansion.
+            ValueError: for a sentence without ``<s>``, and one that is longer than ``max_positions`` after
+                its expansion.
         """
         layout = self.expand(tokens, targets)
-        T, N, most = tokens.shape[1], layout.tokens.shape[1], self.settings.max_position_embeddings
+        T, N, most = tokens.shape[1], layout.tokens.shape[1], self.settings.max_positions
         if most < N:
             raise ValueError(
                 f"a sentence of {T} tokens is {N} long after its expansion to k = {self.k} states, beyond "
-                f"max_position_embeddings {most}: max_position_embeddings {N} would do for this batch, "
-                f"max_position_embeddings {self.k * (T + 1)} for any of {T} tokens"
+                f"--max-positions {most}: --max-positions {N} would do for this batch, --max-positions "
+                f"{self.k * (T + 1)} for any of {T} tokens"
             )
         nodes = self.encode(layout, layout.node_positions)
         return self.link(nodes, layout, transitions)
@@ -167,8 +167,3 @@ class ExLM(MLM):
         L, length = features.shape[1], s.max_transition_length
         edges = edge_mask(s.state_graph, layout.node_lengths, L, self.k, length)
         return transition_log_probs(self.query_linear(x), self.key_linear(x), self.gate_linear(x), edges)
-
-
-def make_model(settings, heads: bool = True) -> MLM:
-    """Returns the model of these settings; see :class:`MLM` for the arguments."""
-    return (MLM if settings.num_states is None else ExLM)(settings, heads)

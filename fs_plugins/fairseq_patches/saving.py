@@ -5,7 +5,6 @@ Importing this puts it in place of what fairseq has.
 
 import argparse
 import collections
-import logging
 import os
 import typing
 
@@ -18,11 +17,7 @@ from omegaconf import AnyNode, DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 
 from fs_plugins import files
-from fs_plugins.exlm.settings import FUNCTION
 from fs_plugins.fairseq_patches.wrapping import wrap
-from fs_plugins.models.flags import EXLM_FLAGS
-
-logger = logging.getLogger(__name__)
 
 # Since torch 2.6 ``torch.load`` takes tensors and plain containers only, and stays so here: these are the
 # harmless classes that fairseq's own checkpoints hold besides.
@@ -57,29 +52,6 @@ def copy(original, source, target, overwrite=False):
     return True
 
 
-def other_flags(state: dict, model) -> list[str]:
-    """Returns the differences between a checkpoint's model and ``model``, a run's flags, in what its weights
-    do not show."""
-    saved = (state.get("cfg") or {}).get("model") or state.get("args")
-    differences = []
-    for flag in (flag for flag in EXLM_FLAGS if flag.decides == FUNCTION):
-        old, new = (getattr(args, flag.name, None) for args in (saved, model))
-        if old is not None and new is not None and old != new:
-            differences.append(f"{flag.option} {old} in the checkpoint, {new} here")
-    return differences
-
-
-runs = []  # flags of the model that a checkpoint is being loaded into
-
-
-@wrap(checkpoint_utils, "load_checkpoint_to_cpu")
-def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    state = original(path, *args, **kwargs)
-    if differences := other_flags(state, runs[-1]) if runs else []:
-        logger.warning("%s was another model: %s", path, "; ".join(differences))
-    return state
-
-
 @wrap(checkpoint_utils, "load_checkpoint")
 def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     """Stops if the checkpoint to start from is not a file: fairseq would train from scratch."""
@@ -97,8 +69,4 @@ def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     ):
         if needed and not PathManager.isfile(path):
             raise FileNotFoundError(f"{option} {path} is not a file: give a checkpoint_*.pt")
-    runs.append(trainer.cfg.model)
-    try:
-        return original(cfg, trainer, *args, **kwargs)
-    finally:
-        runs.pop()
+    return original(cfg, trainer, *args, **kwargs)

@@ -50,6 +50,7 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, **about: str | Non
         about: ``name``, ``licence`` and ``notes`` of :func:`fs_plugins.huggingface.export.export`.
     """
     smiles, is_exlm = isinstance(codec, Smiles), config["model_type"] == "exlm"
+    settings = checkpoint.model.encoder.settings
     head = config["architectures"][0].partition("For")[2]
     inputs = SMILES[checkpoint.smiles_form] if smiles else "Give text without white space at its ends."
     if is_exlm:
@@ -64,8 +65,8 @@ def write(checkpoint: Checkpoint, config: dict, codec: Codec, **about: str | Non
         name=_text(about["name"]),
         folder=json.dumps(about["name"]).replace("`", r"\u0060"),
         kind=kind,
-        layers=config["num_hidden_layers"],
-        size=config["hidden_size"],
+        layers=settings.encoder_layers,
+        size=settings.encoder_embed_dim,
         parameters=sum(parameter.numel() for parameter in checkpoint.model.parameters()),
         entries=len(checkpoint.dictionary),
         auto=f"AutoModelFor{head}",

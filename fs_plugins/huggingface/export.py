@@ -16,18 +16,27 @@ from fs_plugins.data.text_codecs import Blanks, ByteBpe, Codec, Smiles
 from fs_plugins.data.vocabulary import DICT_FILE, TOKENIZER, Vocabulary
 from fs_plugins.huggingface import card, tokenizer_files
 from fs_plugins.huggingface.code_files import AUTO_MAP, write_code
+from fs_plugins.models.flags import option
 
 ESM = {
     "model_type": "esm",
     "position_embedding_type": "rotary",
     "token_dropout": False,
     "emb_layer_norm_before": False,
+    "layer_norm_eps": 1e-5,
 }
-# settings that ESM has, and those of which it has one value only
-SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads")
-SIZES += ("max_position_embeddings", "hidden_dropout_prob", "attention_probs_dropout_prob", "layer_norm_eps")
-SIZES += ("tie_word_embeddings", *(f"{token}_token_id" for token in ("bos", "pad", "eos", "unk", "mask")))
-FIXED = {"norm_first": True, "hidden_act": "gelu", "classifier_activation": "tanh"}
+# settings: in ESM -> here
+OF_ESM = {
+    "num_hidden_layers": "encoder_layers",
+    "hidden_size": "encoder_embed_dim",
+    "intermediate_size": "encoder_ffn_embed_dim",
+    "num_attention_heads": "encoder_attention_heads",
+    "max_position_embeddings": "max_positions",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    **{name: name for name in (f"{token}_token_id" for token in ("bos", "pad", "eos", "unk", "mask"))},
+}
+FIXED = {"encoder_normalize_before": True, "activation_fn": "gelu", "pooler_activation_fn": "tanh"}  # in ESM
 
 
 def export(
@@ -97,18 +106,21 @@ def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
     if not checkpoint.is_pretrained and head is None:
         raise ValueError(f"{checkpoint.path}: --task {checkpoint.task} has no head that is exported")
     if checkpoint.k is not None:
-        if checkpoint.alignment != "dag":
+        if not checkpoint.has_transitions:
             raise ValueError(f"{checkpoint.path} is without transitions (CTC), which is not exported")
         config = {"model_type": "exlm", "auto_map": AUTO_MAP, **settings}
     else:
-        other = [f"{name} {settings[name]}" for name, value in FIXED.items() if settings[name] != value]
-        other += [f"repeat_times {checkpoint.copies}"] * (checkpoint.copies > 1)
+        other = [
+            f"{option(name)} {settings[name]}" for name, value in FIXED.items() if settings[name] != value
+        ]
+        other += [f"--repeat-times {checkpoint.copies}"] * (checkpoint.copies > 1)
         if other:
             raise ValueError(
                 f"{checkpoint.path} has {other[0]}: an MLM is exported as ESM, which is pre-norm "
                 "(--encoder-normalize-before, as mlm_smiles and mlm_tiny are), with GELU and no copies"
             )
-        config = {**ESM, **{name: settings[name] for name in SIZES}}
+        config = {**ESM, **{theirs: settings[ours] for theirs, ours in OF_ESM.items()}}
+        config["tie_word_embeddings"] = not settings["untie_weights_roberta"]
     kind = "ExLM" if checkpoint.k else "Esm"
     config |= {
         "architectures": [f"{kind}For{'SequenceClassification' if head else 'MaskedLM'}"],

@@ -92,7 +92,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
 
         Raises:
             ValueError: for a sequence that is not padded on the right, lacks ``<s>``, or is longer than
-                ``max_position_embeddings`` after its expansion.
+                ``max_positions`` after its expansion.
         """
         pad, targets = self.config.pad_token_id, None
         if attention_mask is not None:  # a <pad> that is seen was drawn at random, by a collator
@@ -104,7 +104,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
         if labels is not None:
             targets = labels.masked_fill(labels == IGNORED, pad)
         layout = self.encoder.expand(input_ids, targets)
-        if layout.tokens.shape[1] > (most := self.config.max_position_embeddings):
+        if layout.tokens.shape[1] > (most := self.config.max_positions):
             raise ValueError(
                 f"{input_ids.shape[1]} tokens take {layout.tokens.shape[1]} positions, as some have several, "
                 f"and the model has {most}: tokenize with truncation=True, or mask less"
@@ -161,10 +161,10 @@ def at_targets(logits, marginals, layout):
 class ExLMClassificationHead(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.dropout = nn.Dropout(config.classifier_dropout)
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACTIVATIONS[config.classifier_activation]
-        self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
+        self.dropout = nn.Dropout(config.pooler_dropout)
+        self.dense = nn.Linear(config.encoder_embed_dim, config.encoder_embed_dim)
+        self.activation = ACTIVATIONS[config.pooler_activation_fn]
+        self.out_proj = nn.Linear(config.encoder_embed_dim, config.num_labels)
 
     def forward(self, x):
         """Returns [B, labels] of x [B, d]."""

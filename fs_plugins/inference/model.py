@@ -95,7 +95,7 @@ class Model:
         parts = [text] if isinstance(text, str) else text
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise ValueError(f"{text!r:.100} is no text, nor a pair of them")
-        one = isinstance(self.codec, Smiles) or getattr(self.checkpoint.cfg.task, "sentences", None) == 1
+        one = isinstance(self.codec, Smiles) or self.checkpoint.cfg.task.get("sentences") == 1
         if len(parts) not in ((1,) if one else (1, 2)):
             read = "one at a time: give each as an item" if one else "texts or pairs of them"
             raise ValueError(f"{text!r:.100} are {len(parts)} texts, and the model reads {read}")
@@ -195,7 +195,7 @@ class Model:
     def predictor(self) -> MaskedPredictor:
         """Returns what predicts masked words. Raises ValueError if the model's folder has no LM head."""
         checkpoint = self._whole()
-        ctc = checkpoint.alignment == "ctc"
+        ctc = checkpoint.k is not None and not checkpoint.has_transitions
         return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)
 
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
@@ -244,7 +244,7 @@ class Model:
 
     def _whole(self) -> Checkpoint:
         """Returns the checkpoint. Raises ValueError if the model's folder has no LM head."""
-        if not self.checkpoint.is_whole:
+        if not self.checkpoint.has_lm_head:
             raise ValueError(f"{self.checkpoint.path} has no LM head: give the pre-trained model")
         return self.checkpoint
 

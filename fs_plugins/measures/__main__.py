@@ -11,7 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fs_plugins.data.vocabulary import Vocabulary
-from fs_plugins.exlm.settings import Values
 from fs_plugins.files import atomic, check_absent
 from fs_plugins.inference import Model, load
 from fs_plugins.measures.entropy import corpus_entropy
@@ -24,8 +23,19 @@ MEASURES = {
     "joint": (joint_likelihood, 1000),
     "entropy": (corpus_entropy, None),
 }
-POSITIVE = Values(int, 1)
 BREAK_MODES = ("none", "complete", "complete_doc", "eos")
+
+
+def count_of(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise ValueError
+    return value
+
+
+def proportion(text: str) -> float:
+    if not 0 < (value := float(text)) <= 1:
+        raise ValueError
+    return value
 
 
 def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -41,19 +51,21 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--data", type=Path, metavar="DIR", help="folder of dict.txt and the split (default: as trained)")
         add("--split", default="valid", help="(default: %(default)s)")
         number = f"the split's first samples, of entropy a random choice (default: {count or 'all'})"
-        add("--max-sentences", type=POSITIVE, default=count, metavar="N", help=number)
+        add("--max-sentences", type=count_of, default=count, metavar="N", help=number)
         add("--seed", type=int, default=SEED, help="of all that is drawn (default: %(default)s)")
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
         shares = "masking probabilities (default: as trained)"
-        share = Values(float, 1e-6, 0.999999 if name == "entropy" else 1)  # fairseq masks less than all
-        add("--mask-prob", type=share, nargs="+", metavar="P", default=[None], help=shares)
+        add("--mask-prob", type=proportion, nargs="+", metavar="P", default=[None], help=shares)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
-            add("--max-tokens", type=POSITIVE, metavar="N", help=longest)
+            add("--max-tokens", type=count_of, metavar="N", help=longest)
             add("--sample-break-mode", choices=BREAK_MODES, help="what a sample is (default: as trained)")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.measure == "entropy" and 1 in args.mask_prob:
+        parser.error("--mask-prob 1: of entropy it must be less, as fairseq masks less than all")
+    return args
 
 
 def measure_model(model: Model, args: argparse.Namespace) -> dict:

@@ -1,55 +1,60 @@
 """Named sizes of the models: the paper's (appendix N, tables 7 and 10) and a tiny one to try things with."""
 
+from argparse import Namespace
 from functools import partial
 
-from fairseq.models import register_model_architecture
+from fairseq.models import MODEL_REGISTRY, register_model_architecture
 from fairseq.models.roberta.model import base_architecture as roberta_defaults
 
-from fs_plugins.models import exlm, mlm  # noqa: F401  (registers the models of the names below)
-from fs_plugins.models.flags import EXLM_FLAGS, MLM_FLAGS, defaults_of, set_defaults
-
-# encoder layers, hidden size, feed-forward size, attention heads
-BASE = (12, 768, 3072, 12)
-LARGE = (24, 1024, 4096, 16)
-SMILES = (9, 768, 2048, 12)
-TINY = (2, 128, 512, 4)
+from fs_plugins.models.exlm import ExLMModel
+from fs_plugins.models.mlm import RotaryRobertaModel
 
 
-# name -> its model, size, whether it is pre-norm, other defaults. Embeddings of the tiny ones are as large as
-# what the layers add to them: at 0.02, with no norm after the embedding, words drown in it, and a small model
-# takes thousands of updates to notice its context.
-MLM, EXLM = "p_roberta", "p_roberta_ext_denselink"
+def size(layers: int, d: int, ffn: int, heads: int, **more) -> dict:
+    sizes = {"encoder_layers": layers, "encoder_embed_dim": d, "encoder_ffn_embed_dim": ffn}
+    return {**sizes, "encoder_attention_heads": heads, **more}
+
+
+BASE, LARGE = size(12, 768, 3072, 12), size(24, 1024, 4096, 16)
+SMILES = size(9, 768, 2048, 12)
+# Embeddings of the tiny ones are as large as what the layers add to them: at 0.02, with no norm after the
+# embedding, words drown in it, and a small model takes thousands of updates to notice its context.
+TINY = size(2, 128, 512, 4, embedding_init_std=0.2)
+PRE_NORM = {"encoder_normalize_before": True}
 ARCHITECTURES = {
-    "p_roberta": (MLM, BASE, False, {}),
-    "p_roberta_base": (MLM, BASE, False, {}),
-    "p_roberta_large": (MLM, LARGE, False, {}),
-    "mlm_smiles": (MLM, SMILES, True, {}),
-    "mlm_tiny": (MLM, TINY, True, {"embedding_init_std": 0.2}),
-    "p_roberta_ext_denselink": (EXLM, BASE, False, {}),
-    "p_roberta_ext_denselink_base": (EXLM, BASE, False, {}),
-    "p_roberta_ext_denselink_large": (EXLM, LARGE, False, {}),
-    "p_roberta_ext_denselink_prenorm": (EXLM, BASE, True, {}),
-    "exlm_base": (EXLM, BASE, True, {}),
-    "exlm_large": (EXLM, LARGE, True, {}),
-    "exlm_smiles": (EXLM, SMILES, True, {"ext_state_num": 2}),
-    "exlm_tiny": (EXLM, TINY, True, {"embedding_init_std": 0.2}),
+    "p_roberta": {
+        "p_roberta": BASE,
+        "p_roberta_base": BASE,
+        "p_roberta_large": LARGE,
+        "mlm_smiles": SMILES | PRE_NORM,
+        "mlm_tiny": TINY | PRE_NORM,
+    },
+    "p_roberta_ext_denselink": {
+        "p_roberta_ext_denselink": BASE,
+        "p_roberta_ext_denselink_base": BASE,
+        "p_roberta_ext_denselink_large": LARGE,
+        "p_roberta_ext_denselink_prenorm": BASE | PRE_NORM,
+        "exlm_base": BASE | PRE_NORM,
+        "exlm_large": LARGE | PRE_NORM,
+        "exlm_smiles": SMILES | PRE_NORM | {"ext_state_num": 2},
+        "exlm_tiny": TINY | PRE_NORM,
+    },
 }
 
 
-def complete(architecture: tuple, args) -> None:
-    """Sets everything that the flags leave open; ``architecture`` is a value of ARCHITECTURES."""
-    model, (layers, d, ffn, heads), pre_norm, defaults = architecture
-    set_defaults(args, **defaults, encoder_layers=layers, encoder_embed_dim=d)
-    set_defaults(args, encoder_ffn_embed_dim=ffn, encoder_attention_heads=heads)
-    if pre_norm:
-        args.encoder_normalize_before = True
-    if model == EXLM:
-        set_defaults(args, max_positions=2048, **defaults_of(EXLM_FLAGS))
-    length, copies = (getattr(args, name, None) for name in ("tokens_per_sample", "repeat_times"))
-    set_defaults(args, max_positions=(length or 512) * (copies or 1))
-    set_defaults(args, **defaults_of(MLM_FLAGS))
+def complete(model: type[RotaryRobertaModel], architecture: dict, args: Namespace) -> None:
+    """Sets everything that the flags leave open."""
+    defaults = {flag.name: flag.default for flag in model.flags} | architecture
+    if model is not ExLMModel:  # a sample with its copies
+        length, copies = (getattr(args, name, None) for name in ("tokens_per_sample", "repeat_times"))
+        defaults["max_positions"] = (length or 512) * (copies or 1)
+    for name, value in defaults.items():
+        if getattr(args, name, None) is None:
+            setattr(args, name, value)
     roberta_defaults(args)  # settings that fairseq's heads read
 
 
-for _name, _architecture in ARCHITECTURES.items():
-    register_model_architecture(_architecture[0], _name)(partial(complete, _architecture))
+for _model, _architectures in ARCHITECTURES.items():
+    for _name, _architecture in _architectures.items():
+        _complete = partial(complete, MODEL_REGISTRY[_model], _architecture)
+        register_model_architecture(_model, _name)(_complete)

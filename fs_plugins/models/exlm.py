@@ -6,6 +6,8 @@ from fairseq.models import register_model
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor
 
+from fs_plugins.exlm.model import ExLM
+from fs_plugins.exlm.settings import ExLMSettings
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaModel
 from fs_plugins.speed.match_scores import match_scores
@@ -22,7 +24,16 @@ class ExLMModel(RotaryRobertaModel):
     original token.
     """
 
-    flags = EXLM_FLAGS
+    flags, settings, network = EXLM_FLAGS, ExLMSettings, ExLM
+
+    @classmethod
+    def build_model(cls, args, task):
+        if (copies := getattr(args, "repeat_times", None) or 1) > 1:
+            raise ValueError(
+                f"--repeat-times {copies}: ExLM expands masked tokens itself; repeated tokens are for a "
+                "model without states (--arch p_roberta_base, mlm_smiles, mlm_tiny, ...)"
+            )
+        return super().build_model(args, task)
 
     def initialise(self) -> None:
         self.encoder.apply(init_bert_params)  # draws once more, so that a seed keeps giving the same weights

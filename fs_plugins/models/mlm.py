@@ -2,6 +2,7 @@
 
 import logging
 from collections import OrderedDict
+from dataclasses import fields
 
 import torch
 from fairseq.models import BaseFairseqModel, register_model
@@ -9,9 +10,9 @@ from fairseq.models.roberta.model import RobertaModel
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor, nn
 
-from fs_plugins.exlm.model import MLM, make_model
-from fs_plugins.exlm.settings import Settings
-from fs_plugins.models.flags import MLM_FLAGS, add_flags, named_by_option, to_settings
+from fs_plugins.exlm.model import MLM
+from fs_plugins.exlm.settings import MLMSettings
+from fs_plugins.models.flags import MLM_FLAGS, add_flags
 
 logger = logging.getLogger(__name__)
 VERSION, FREQUENCIES = "version", "self_attn.rot_emb.inv_freq"  # buffers of the authors' checkpoints
@@ -24,7 +25,7 @@ class RotaryRobertaModel(RobertaModel):
     ``encoder`` is the model of exlm/, whose parameters have the authors' names, with the dictionary.
     """
 
-    flags = MLM_FLAGS
+    flags, settings, network = MLM_FLAGS, MLMSettings, MLM
 
     def __init__(self, args, encoder: MLM, dictionary):
         BaseFairseqModel.__init__(self)  # skips RobertaModel's, whose encoder is another class
@@ -61,8 +62,7 @@ class RotaryRobertaModel(RobertaModel):
             return self.classification_heads[classification_head_name](first), {}
         if features_only:
             return self.features(src_tokens), {}
-        with named_by_option():
-            return self.predict(src_tokens, **options)
+        return self.predict(src_tokens, **options)
 
     def predict(self, src_tokens: Tensor, masked_tokens: Tensor | None = None):
         """Returns logits [B, T, V] (with ``masked_tokens`` [masked, V]), and an empty dict."""
@@ -96,14 +96,13 @@ class RotaryRobertaModel(RobertaModel):
         naming the flag and what would be right."""
         d = task.source_dictionary
         ids = {"bos": d.bos(), "pad": d.pad(), "eos": d.eos(), "unk": d.unk(), "mask": d.index("<mask>")}
-        settings = Settings(
+        settings = cls.settings(
             vocab_size=len(d),
             **{f"{name}_token_id": index for name, index in ids.items()},
-            **to_settings(args, cls.flags),
+            **{one.name: getattr(args, one.name) for one in fields(cls.settings) if one.metadata},
         )
-        with named_by_option():
-            settings.validate_together()
-        return cls(args, make_model(settings), d)
+        settings.validate_settings()
+        return cls(args, cls.network(settings), d)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides fairseq's changes: token heads that only the checkpoint has are registered with

@@ -5,15 +5,20 @@ import torch
 import torch.nn.functional as F
 
 from fs_plugins.exlm.encoder import Encoder
-from fs_plugins.exlm.settings import Settings
+from fs_plugins.exlm.settings import MLMSettings
 
-SIZES = {"num_hidden_layers": 3, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
-SIZES |= {"vocab_size": 11, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SIZES = {
+    "encoder_layers": 3,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 24,
+    "encoder_attention_heads": 2,
+}
+SIZES |= {"vocab_size": 11, "dropout": 0.0, "attention_dropout": 0.0}
 
 
 def encoder(**changes):
     torch.manual_seed(0)
-    return Encoder(Settings(**{**SIZES, **changes}))
+    return Encoder(MLMSettings(**{**SIZES, **changes}))
 
 
 def batch():
@@ -42,8 +47,8 @@ def plain_layer(layer, x, rotation, attend, pre_norm, dropout, activation_dropou
 @pytest.mark.parametrize("rates", [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3), (0.2, 0.4)])
 def test_equals_its_definition(pre_norm, rates):
     """Dropout stands after the embedding, each block and the activation."""
-    flags = {"hidden_dropout_prob": rates[0], "activation_dropout": rates[1]}
-    model = encoder(norm_first=pre_norm, **flags).train()
+    flags = {"dropout": rates[0], "activation_dropout": rates[1]}
+    model = encoder(encoder_normalize_before=pre_norm, **flags).train()
     tokens, coordinates, is_token = batch()
     dropouts = [torch.nn.Dropout(rate) for rate in rates]
     torch.manual_seed(5)
@@ -64,7 +69,7 @@ def gradients(model, seed):
 
 
 def test_activation_checkpointing_changes_nothing():
-    rates = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.2, "activation_dropout": 0.1}
+    rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
     plain, recomputed = encoder(**rates), encoder(**rates)
     recomputed.gradient_checkpointing = True
     recomputed.load_state_dict(plain.state_dict())

@@ -1,11 +1,9 @@
 """Checkpoints as fairseq saves and reads them with the plugin."""
 
-import argparse
 import itertools
 import os
 import pickle
 import random
-import re
 import signal
 import time
 import warnings
@@ -108,21 +106,6 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
     trainer = MagicMock(checkpoint_suffix="", **{"load_checkpoint.return_value": None})
     checkpoint_utils.load_checkpoint(OmegaConf.create({**some, "save_dir": str(folder)}), trainer)
     assert trainer.load_checkpoint.call_args.args[0] == str(folder / "checkpoint_last.pt")
-
-
-@pytest.mark.parametrize("older", [False, True])
-def test_a_checkpoint_of_another_model_is_warned_of(caplog, tmp_path, older):
-    saved = argparse.Namespace(arch="exlm_base", ext_state_num=2, sparse_dag=False, dropout=0.1)
-    path = save(tmp_path, args=saved) if older else save(tmp_path, cfg={"model": saved})
-    trainer = MagicMock(checkpoint_suffix="")
-    trainer.load_checkpoint.side_effect = lambda file, *args, **kwargs: read(file) and None
-    flags = CheckpointConfig(save_dir=str(tmp_path), restore_file=str(path))
-    for k, warned in ((2, []), (4, ["--ext-state-num 2"])):
-        own = {"ext_state_num": k, "dropout": 0.0, "encoder_normalize_before": True}
-        trainer.cfg.model = argparse.Namespace(sparse_dag=False, **own)
-        checkpoint_utils.load_checkpoint(flags, trainer)
-        read(path)  # not to train it
-        assert re.findall("--[a-z-]+ [0-9]", caplog.text) == warned
 
 
 def save_after(updates, folder):

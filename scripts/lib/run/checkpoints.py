@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq.models import ARCH_MODEL_REGISTRY
 from lib.command_line import Flags, UserError
 from omegaconf import DictConfig
 
 from fs_plugins import checkpoint
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
-from fs_plugins.exlm.settings import TRAINING
+from fs_plugins.models.flags import option
 
 EMBEDDINGS = tuple(f"{name}.sentence_encoder.embed_tokens.weight" for name in ("encoder", "decoder"))
 
@@ -47,10 +46,9 @@ def read_checkpoint(path: Path) -> Pretrained:
     state, cfg = checkpoint.read_state(path)
     entries = len(next(state["model"][name] for name in EMBEDDINGS if name in state["model"]))
     flags = Flags({"--arch": (cfg.model._name,)})
-    for flag in ARCH_MODEL_REGISTRY[cfg.model._name].flags:  # flags that it names and knows
-        value = getattr(cfg.model, flag.name, None)
-        if flag.decides != TRAINING and value is not None and value is not False:
-            flags[flag.option] = () if value is True else (str(value),)
+    for name, value in vars(cfg.model).items():
+        if not name.endswith(("_name", "arch", "dropout")) and value is not False:
+            flags[option(name)] = () if value is True else (str(value),)
     try:
         dictionary = path if path.is_dir() else path.parent / DICT_FILE
         if not dictionary.exists():
