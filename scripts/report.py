@@ -12,15 +12,15 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import argument_parser, counted, script
-from lib.files import MANIFEST, RESULT
-from lib.report.finetunings import add_sets, add_tables
+from lib.files import MANIFEST, read_json
+from lib.moleculenet import KNOWN
+from lib.report import study
+from lib.report.finetunings import add_molecules, add_sets, add_table
 from lib.report.page import Page
-from lib.report.study import Study, add_target, read
+from lib.report.results import frame
 from lib.run.logs import read_log
-from lib.workflow.benchmarks import BENCHMARKS
-from lib.workflow.plan import STUDY
+from lib.workflow.runs import MOLECULES, SETS, STUDY, TEXT, runs, targets
 
-TITLE = "ExLM: the paper's results and ours"
 ABOUT = (
     "Ours are means over seeds ± the sample standard deviation; (n=3) is the number of seeds, (n=2 of 3) "
     "says that one is missing. Without a bracket there is one seed; - says that there is no result. Terms "
@@ -33,75 +33,72 @@ SMOKE = (
 
 def report(output: Path) -> Page:
     """Returns the report of a folder of the workflow."""
-    page, problems = Page(TITLE), []
-    settings = read(output / "settings.json", problems)
-    if settings.get("size") == "smoke" and (output / STUDY).is_dir():
-        page.warn(SMOKE)
+    page, problems = Page(f"Results of {output}"), []
+    settings, results = read_json(output / "settings.json") or {}, frame(output, problems)
+    unknown = {*results["model"][results["table"] == STUDY]} - {*runs()}
+    problems += [
+        f"{output / STUDY / name} is not used: {name} is not in runs.csv" for name in sorted(unknown)
+    ]
+    page.items(["Damaged or unused results:", *problems] if problems else [])
+    page.text(SMOKE if settings.get("size") == "smoke" and (output / STUDY).is_dir() else "")
     page.text(ABOUT)
-    names = ("train.json", RESULT)
-    results = {path: read(path, problems) for name in names for path in sorted(output.rglob(name))}
-    page.table(pd.DataFrame([made_of(output, settings, results, problems)]))
-    page.items(trainings(output, results))
-    add_tables(page, output, settings, problems)
-    for name, benchmark in BENCHMARKS.items():
-        if benchmark.sets_table in settings.get("targets", ()):
-            add_sets(page, benchmark.sets_table, settings[name], problems)
-    if (output / STUDY).is_dir():
+    page.table(made_of(output, settings, results))
+    page.items(unfinished(output, results))
+    asked, molecules = settings.get("targets", ()), results[results["table"] == MOLECULES]
+    shown = [target for name, target in targets().items() if name in asked and target.of_study]
+    tables = {MOLECULES: molecules[molecules["task"].isin(KNOWN)], TEXT: results[results["table"] == TEXT]}
+    tables = {name: found for name, found in tables.items() if len(found)}
+    if shown or tables or SETS in asked:
+        page.title = "ExLM: the paper's results and ours"
+    for name, found in tables.items():
+        add_table(page, name, found, settings)
+    if len(molecules):
+        add_molecules(page, molecules, settings)
+    if SETS in asked:
+        add_sets(page, settings["moleculenet"])
+    if shown:
         page.heading(2, "The study of [MASK]")
-        add_study(page, Study(output, problems))
-    if problems:
-        page.items(["Damaged or unused results:", *dict.fromkeys(problems)])
-        page.parts.insert(0, page.parts.pop())  # moved to the top
+    for target in shown:
+        study.add_target(page, target, study.counted(results), settings)
     return page
 
 
-def trainings(output: Path, results: dict[Path, dict]) -> list[str]:
+def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
     """Returns a line on each pre-training that is under way, and on each training that something else ended
     than its updates, or its epochs."""
-    lines = []
+    lines = [
+        f"{row.path.parent}: {row.end}"
+        for row in results.itertuples()
+        if isinstance(row.end, str) and row.end
+    ]
     for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
-        if log.with_name("train.json") not in results:
+        if not log.with_name("train.json").exists():
             updates = max((record["update"] for record in read_log(log)), default=0)
             lines.append(f"{log.parent}: {counted(updates, 'update')} so far")
-    for path, content in results.items():
-        ended, usual = content.get("ended"), "--max-epoch" if path.name == RESULT else "--max-update"
-        if ended and ended["by"] != usual:
-            updates = counted(ended["updates"], "update")
-            lines.append(f"{path.parent}: {ended['by']} {ended['limit']} ended it after {updates}")
-        elif "ended" in content and not ended and content.get("checkpoint", True):
-            lines.append(f"{path.parent}: its training was not finished")
     return lines
 
 
-def add_study(page: Page, study: Study) -> None:
-    """Adds the figures and tables that were asked for."""
-    for name in study.settings.get("targets", ()):
-        target = study.targets.get(name)
-        if not target or target.of_benchmarks:
-            continue
-        page.heading(3, target.title)
-        page.text(target.note)
-        add_target(page, study, target)
-
-
-def made_of(output: Path, settings: dict, results: dict[Path, dict], problems: list[str]) -> dict[str, str]:
+def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:
     """Returns a row on the results in a folder: what of, when, from which commits."""
-    trained = [content for path, content in results.items() if path.name != RESULT]
-    commits = {str(read(file, problems).get("commit"))[:12] for file in output.rglob(MANIFEST)}
-    days = sorted(date.fromtimestamp(file.stat().st_mtime).isoformat() for file in results)
-    updates = sorted({training["updates"] for training in trained if training})
-    data = settings.get("data") or settings.get("smiles") or ("CPython's documentation" if trained else "-")
-    return {
+    updates = results.get("train.updates", pd.Series(dtype=float)).dropna().astype(int).sort_values()
+    paths = results["path"].drop_duplicates()
+    commits = {str((read_json(file) or {}).get("commit"))[:12] for file in output.rglob(MANIFEST)}
+    days = sorted(date.fromtimestamp(path.stat().st_mtime).isoformat() for path in paths)
+    data = (
+        settings.get("data") or settings.get("smiles") or ("CPython's documentation" if len(updates) else "")
+    )
+    row = {
         "results": str(output),
-        "size": settings.get("size", "-"),
-        "pre-trainings": f"{len(trained)}",
-        "updates": " to ".join(dict.fromkeys(f"{number:,}" for number in updates[:1] + updates[-1:])) or "-",
-        "seeds": ", ".join(map(str, settings.get("seeds", ()))) or "-",
+        "size": settings.get("size", ""),
+        "pre-trainings": f"{len(updates)}",
+        "updates": " to ".join(dict.fromkeys(f"{number:,}" for number in [*updates[:1], *updates[-1:]])),
+        "seeds": ", ".join(map(str, settings.get("seeds", ()))),
         "data": data,
-        "fine-tunings": f"{len(results) - len(trained)}",
-        "commit": ", ".join(sorted(commits)) or "-",
-        "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])) or "-",
+        "fine-tunings": f"{results['task'].notna().sum()}",
+        "commit": ", ".join(sorted(commits)),
+        "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
     }
+    return pd.DataFrame([row]).replace("", "-")
 
 
 @script

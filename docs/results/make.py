@@ -14,8 +14,8 @@ import pandas as pd
 from lib.command_line import argument_parser, script
 from lib.report.figures import COLOURS, percent, picture
 from lib.report.page import markdown_table
+from lib.report.results import cell
 from lib.report.study import PAPER
-from lib.report.tables import over_seeds, text
 from lib.workflow.runs import targets
 from matplotlib.figure import Figure
 from scipy import stats
@@ -80,10 +80,10 @@ def finetuned_claims() -> pd.DataFrame:
     for (arm, rate), runs in sorted(data.groupby(["arm", "rate"]), key=lambda one: [*ARMS].index(one[0][0])):
         one = runs.groupby("seed").mean(numeric_only=True)
         row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": f"{rate:g}" if rate else ""}
-        row |= {f"RMSE of {name}": text(over_seeds(one[name]), 3) for name in PROPERTIES}
+        row |= {f"RMSE of {name}": cell(one[name], 3, count=False) for name in PROPERTIES}
         less = (one["score"] - mlm).dropna() if arm != "mlm" else pd.Series(dtype=float)
         row |= {"all three, less the MLM's, %": paired(less, 1), "95% interval": interval(less, 1)}
-        row["R^2 beyond counts"] = text(over_seeds(one["r2_beyond_counts"]), 3)
+        row["R^2 beyond counts"] = cell(one["r2_beyond_counts"], 3, count=False)
         table.append(row | {"seconds of a core": f"{one['seconds'].mean():,.0f}"})
     return pd.DataFrame(table)
 
@@ -93,7 +93,7 @@ def claims_states() -> pd.DataFrame:
     data, table = read("finetuned_claims").dropna(subset=["posterior_entropy"]), []
     for (arm, rate), one in data.drop_duplicates(["arm", "rate", "seed"]).groupby(["arm", "rate"]):
         row = {"model": f"{ARMS[arm]}, rate {rate:g}", "seeds": f"{len(one)}"}
-        table.append(row | {title: text(over_seeds(one[name]), 3) for name, title in STATES.items()})
+        table.append(row | {title: cell(one[name], 3, count=False) for name, title in STATES.items()})
     return pd.DataFrame(table)
 
 
@@ -110,9 +110,9 @@ def corruption() -> pd.DataFrame:
     for (k, p), one in cells().groupby(["k", "p"], dropna=False, sort=False):
         row = {"k": f"{k}", "p": "untrained" if pd.isna(p) else percent(p)}
         row |= {"p^k": "" if pd.isna(p) else percent(round(p**k, 3)), "seeds": f"{len(one)}"}
-        row["validation loss, bits"] = text(over_seeds(one["valid_bits"]), 3)
-        row["R^2, mean of 20 descriptors"] = text(over_seeds(one["r2"]), 3)
-        table.append(row | {"R^2 beyond counts": text(over_seeds(one["r2_beyond_counts"]), 3)})
+        row["validation loss, bits"] = cell(one["valid_bits"], 3, count=False)
+        row["R^2, mean of 20 descriptors"] = cell(one["r2"], 3, count=False)
+        table.append(row | {"R^2 beyond counts": cell(one["r2_beyond_counts"], 3, count=False)})
     return pd.DataFrame(table)
 
 

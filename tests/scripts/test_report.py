@@ -10,18 +10,16 @@ from tests.support.builders import write_file
 
 
 def test_a_folder_of_the_workflow(tmp_path, capsys):
-    """With something of each part; what is damaged is told at the top."""
+    """With something of each part; what is damaged or unknown is told at the top."""
     settings = {"size": "smoke", "data": "data-bin", "seeds": [1], "finetune_seeds": [1, 2]}
-    settings |= {"targets": ["table12", "figure4"], "fixed": {"grid": ["table6", {}, "by seed 1"]}}
+    settings |= {"targets": ["table12", "figure4"], "grid": "table6"}
     write_file(tmp_path / "settings.json", settings)
-    for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15"):
-        ended = (
-            {"by": "--patience", "limit": 3, "updates": 1234} if "exlm" in name else {"by": "--max-update"}
-        )
-        pretrain(tmp_path, name, train=trained(ended=ended))
+    for name in ("repeated-mlm-k1-p0.15", "exlm-k4-p0.15", "notes"):
+        by_time = {"by": "--stop-time-hours", "limit": 3, "updates": 1234}
+        pretrain(tmp_path, name, train=trained(ended=by_time if "exlm" in name else {"by": "--max-update"}))
     for name in ("exlm-smiles", "mine"):
         more = {"ended": None, "checkpoint": None if name == "mine" else "a.pt"}  # a forest, and one by hand
-        molecule_result(tmp_path / "table1" / name / "bbbp/table8/seed-1", "bbbp", 1, 0.7, **more)
+        molecule_result(tmp_path / "table1" / name / "bbbp/table8/seed-1", "bbbp", 1, 0.8, 0.7, **more)
     glue_result(tmp_path / "table3/exlm/RTE/lr5e-5-b32-e3-w0.06/seed-1", "RTE", 0.6)
     write_file(tmp_path / "table3/damaged/result.json", {})
     lines = "".join(f'| train_inner | {{"num_updates": "{update}"}}\n' for update in (900, 1000))
@@ -29,10 +27,16 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     assert report.main([str(tmp_path)]) == 0
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out == f"{tmp_path / 'report.md'}\n"
-    for title in ("Table 1: MoleculeNet", "Table 3: GLUE and", "The study of", "Table 12: training time"):
+    for title in (
+        "# ExLM: the paper's",
+        "Table 1: MoleculeNet",
+        "Table 3: GLUE and",
+        "Table 12: training time",
+    ):
         assert title in text
-    assert "table3/damaged/result.json" in text.split("\n## ")[0]
-    assert "--patience 3 ended it after 1,234 updates" in text and text.count(" ended it after ") == 1
+    top = text.split("| results |")[0]
+    assert "table3/damaged/result.json" in top and "notes is not in runs.csv" in top
+    assert "--stop-time-hours 3 ended it after 1,234 updates" in text and text.count(" ended it after ") == 1
     assert text.count("was not finished") == 1
     assert text.count("/study/mlm/lr-default/seed-1: 1,000 updates so far") == 1
     for name, cell in (("ExLM", "70.0"), ("mine", "70.0"), ("exlm", "60.0")):
@@ -43,5 +47,12 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     assert "1.00" in text  # hours
     about = text.split("| results |")[1].splitlines()[2]
-    made = ["smoke", "2", "100", "1", "data-bin", "4", "c0ffee", date.today().isoformat()]
+    made = ["smoke", "3", "100", "1", "data-bin", "3", "c0ffee", date.today().isoformat()]
     assert about.split(" | ")[1:] == [*made[:-1], f"{made[-1]} |"]
+
+
+def test_a_set_of_ones_own_is_not_the_papers(tmp_path):
+    write_file(tmp_path / "settings.json", {"targets": ["table1"], "moleculenet": {"mine": "data-bin/mine"}})
+    molecule_result(tmp_path / "table1/mlm/mine/table8/seed-1", "mine", 1, 0.4, 0.5, "regression")
+    page = report.report(tmp_path)
+    assert page.title == f"Results of {tmp_path}" and "paper" not in page.markdown()

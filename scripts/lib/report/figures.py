@@ -1,22 +1,16 @@
 """The pictures of the reports, built without pyplot: they need no display and leave no state behind."""
 
 import io
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from lib.report.tables import Value
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 WIDTH = 5.4  # inches: half of a page, or the width of a phone
 DPI = 160
-# the models of scripts/quickstart.sh, as README calls them
-QUICKSTART = {"mlm": "MLM", "exlm": "ExLM (paper)"}
 COLOURS = ("#1b5e9e", "#d1660f", "#2a8a4a", "#8e44ad", "#b03a48", "#7f6a00", "#0097a7", "#5d4037")
-
-Cells = Mapping[tuple[int, float], float | None]  # (k, p) -> value, None where it was not measured
 
 
 def percent(p: float) -> str:
@@ -35,10 +29,10 @@ def _axes(height: float, about: str) -> Axes:
     return Figure(figsize=(WIDTH, height), layout="constrained", label=about).add_subplot()
 
 
-def heatmap(cells: Cells, title: str, digits: int) -> Figure:
-    """Returns values by k and p, coloured by value; grey where nothing was measured."""
-    axes = _axes(0.55 * len({k for k, _ in cells}) + 0.9, title)
-    grid = pd.Series(cells, dtype=float).unstack()
+def heatmap(cells: pd.Series, title: str, digits: int) -> Figure:
+    """Returns values by (k, p), coloured by value; grey where nothing was measured."""
+    grid = cells.unstack()
+    axes = _axes(0.55 * len(grid) + 0.9, title)
     colours = colormaps["YlOrRd"].with_extremes(bad="0.85")
     axes.imshow(grid, colours, aspect="auto", alpha=0.7)
     for (row, column), value in np.ndenumerate(grid):
@@ -53,28 +47,19 @@ def heatmap(cells: Cells, title: str, digits: int) -> Figure:
     return axes.figure
 
 
-def lines(
-    values: Mapping[str, Mapping[float, Value]],
-    quantity: str,
-    xlabel: str,
-    xscale: str = "linear",
-    title: str = "",
-    better: str = "",
-) -> Figure:
-    """Returns values over numbers, a line per label and a band over seeds; the first is the baseline.
-    ``better`` is ``lower`` or ``higher``."""
+def lines(points: pd.DataFrame, quantity: str, xlabel: str, title: str = "") -> Figure:
+    """Returns ``y`` over ``x``, a line per ``label``, with mean and standard deviation over equal ``x``
+    (seeds); the MLM's is dashed."""
     axes, handles = _axes(4.0, ", ".join(filter(None, (quantity, title)))), {}
-    for i, (label, by_x) in enumerate(values.items()):
-        if not by_x:
-            continue
-        style = {"color": COLOURS[(i - 1) % len(COLOURS)]} if i else {"color": "0.2", "ls": "--"}
-        xs = sorted(by_x)
-        marker = "o" if len(xs) == 1 else None  # a single point needs a marker
-        [handles[label]] = axes.plot(xs, [by_x[x].centre for x in xs], lw=1.5, marker=marker, **style)
-        below, above = zip(*(by_x[x].interval for x in xs), strict=True)
-        axes.fill_between(xs, below, above, color=style["color"], alpha=0.15, lw=0)
-    axes.set(xlabel=xlabel, xscale=xscale)
-    axes.set_ylabel(quantity + (f" ({better} is better)" if better else ""), fontsize=9)
+    for i, (label, part) in enumerate(points.groupby("label", sort=False)):
+        y = part.groupby("x")["y"].agg(["mean", "std"]).astype(float).fillna({"std": 0})
+        style = {"color": "0.2", "ls": "--"} if label == "MLM" else {"color": COLOURS[i % len(COLOURS)]}
+        marker = "o" if len(y) == 1 else None  # a single point needs a marker
+        [handles[label]] = axes.plot(y.index, y["mean"], lw=1.5, marker=marker, **style)
+        below, above = y["mean"] - y["std"], y["mean"] + y["std"]
+        axes.fill_between(y.index, below, above, color=style["color"], alpha=0.15, lw=0)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(quantity, fontsize=9)
     axes.set_title(title, fontsize=11)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,46 +1,28 @@
-"""Tables of benchmarks: fine-tuned models beside the paper's, and the sets of table 9."""
+"""Fine-tuned models beside the paper's, molecules by validation and test, and the sets of table 9."""
 
-import itertools
-import json
 import math
-import statistics
 from pathlib import Path
 
 import pandas as pd
-from lib.files import CONFIGS, RESULT
+from lib.files import CONFIGS, read_json
+from lib.moleculenet import KNOWN
 from lib.recipes import points_of
 from lib.report.page import Page
-from lib.report.study import DAMAGED, read
-from lib.report.tables import over_seeds, text
-from lib.workflow.benchmarks import BENCHMARKS, TABLES
+from lib.report.results import cell
 from lib.workflow.plan import SEEDS
-from lib.workflow.runs import targets
+from lib.workflow.runs import MOLECULES, SETS, runs, targets
 
-# Columns of a result that are not numbers -> what they are if the benchmark does not say
-COLUMNS = {"model": "", "path": "", "table": "", "task": "", "seed": 0, "expected": 0}
-COLUMNS |= {"point": "", "score": None}  # a grid's
-COLUMNS |= {"digits": 1.0, "marks": "", "remark": "", "test": None}  # a hash of the test set
-TITLES = {task: title for one in BENCHMARKS.values() for task, title in one.titles.items()}
-OWN = {table: title for one in BENCHMARKS.values() for table, title in one.tables.items()}
-NOT_AVERAGED = {"MEAN", *(column for one in BENCHMARKS.values() for column in one.not_averaged)}
+TITLES = {name: known.title for name, known in KNOWN.items()}
+NOT_AVERAGED = {"MEAN", "MNLI-mm", "EM", "F1"}
+METRICS = {
+    "auc": "ROC-AUC, %",
+    "rmse": "RMSE, in the unit of {}",
+    "scaled_rmse": "RMSE, in standard deviations",
+}
 
 
-def finetunings(name: str, folder: Path, problems: list[str]) -> pd.DataFrame:
-    """Returns a row for each fine-tuning or baseline below a model's folder, with COLUMNS.
-
-    Its numbers are in more columns, which are named as the paper's tables name them, such as ``MNLI-m``,
-    ``F1`` or ``BBBP``; in percent, but of a regression.
-    """
-    rows = []
-    for path in sorted(folder.rglob(RESULT)):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            about = {"model": name, "path": path, "task": content["task"], "seed": int(content["seed"])}
-            rows.append({**COLUMNS, **about, **BENCHMARKS[content["benchmark"]].columns(content)})
-        except DAMAGED as error:
-            problems.append(f"{path} is damaged: {error!r}")
-    columns = dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])
-    return pd.DataFrame(rows, columns=list(columns))
+def label_of(model: str) -> str:
+    return runs()[model].label if model in runs() else model
 
 
 def chosen(results: pd.DataFrame) -> pd.DataFrame:
@@ -49,98 +31,96 @@ def chosen(results: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for _, part in results.groupby(["model", "task"], sort=False):
         if part["point"].nunique() > 1:
-            first = part[part["seed"] == part.groupby("seed")["point"].nunique().sort_index().idxmax()]
+            tried = part.groupby("tuning_seed")["point"].nunique().sort_index()
+            first = part[part["tuning_seed"] == tried.idxmax()]
             seeds = first["point"].map(part["point"].value_counts())  # ties: the chosen one has more
-            part = part[part["point"] == first.loc[(first["score"] + 1e-9 * seeds).idxmax(), "point"]]
-        parts.append(part.sort_values("seed"))
+            part = part[part["point"] == first.loc[(first["choice"] + 1e-9 * seeds).idxmax(), "point"]]
+        parts.append(part.sort_values("tuning_seed"))
     return pd.concat(parts)
 
 
-def add_tables(page: Page, output: Path, settings: dict, problems: list[str]) -> None:
-    """Adds the tables of the benchmarks, as far as a folder of the workflow has results."""
-    labels = {run.name: run.label for target in targets().values() for run in target.runs}
-    results = []
-    for folder in sorted(folder for table in TABLES for folder in output.glob(f"{table}/*")):
-        expected = settings.get("finetune_seeds") or SEEDS[folder.parent.name]
-        found = finetunings(labels.get(folder.name, folder.name), folder, problems)
-        results.append(found.assign(expected=len(expected)))
-    for table, part in pd.concat(results, ignore_index=True).groupby("table") if results else ():
-        add_table(page, table, part, settings.get("fixed", {}).get("grid", ["table11", {}])[:2])
-
-
-def add_table(page: Page, name: str, every: pd.DataFrame, grid: list) -> None:
-    """Adds a table of the paper or one of our own: a row a model.
-
-    Args:
-        every: the results, of :func:`finetunings`, with ``expected`` seeds.
-        grid: the settings ``grid`` and ``point``.
-    """
-    results, theirs, path = chosen(every), pd.DataFrame(), CONFIGS / "paper" / f"{name}.csv"
-    if path.is_file():
-        theirs = pd.read_csv(path, index_col="model").rename(columns=TITLES)
-    own = sorted(results.dropna(axis="columns", how="all").columns.difference([*COLUMNS, *theirs]))
-    order, median = [*theirs, *own], (results["point"] != "").any()
+def add_table(page: Page, name: str, every: pd.DataFrame, settings: dict) -> None:
+    """Adds table 1 or 3, a row a model, ours below the paper's of the same name."""
+    theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=TITLES)
+    results, expected, grid = (
+        chosen(every),
+        len(settings.get("finetune_seeds") or SEEDS[name]),
+        name != MOLECULES,
+    )
+    scores = results.filter(regex="^score[.]").rename(columns=lambda column: column.removeprefix("score."))
     averaged = [column for column in theirs if column not in NOT_AVERAGED]
-    rows = [{"model": model, "source": "paper", **row.map(text)} for model, row in theirs.iterrows()]
+    rows = [
+        {"model": model, "source": "paper", **row} for model, row in theirs.map("{:.1f}".format).iterrows()
+    ]
     for model, part in results.groupby("model", sort=False):
-        row, ours = {"model": model, "source": "ours"}, {}
-        for column in part.dropna(axis="columns", how="all").columns.intersection(order):
-            scored = part[part[column].notna()]
-            value = ours[column] = over_seeds(scored[column], part["expected"].iloc[0], median)
-            digits = scored["digits"].iloc[0]
-            digits = _decimals(value.centre) if pd.isna(digits) else int(digits)
-            row[column] = value.text(digits) + _marks(scored, every, grid)
-        if centres := [ours[column].centre for column in averaged if column in ours]:
-            some = f" ({len(centres)} of {len(averaged)})" if len(centres) < len(averaged) else ""
-            row["MEAN"] = f"{statistics.fmean(centres):.1f}{some}"
-        rows.append(row)
-    table = pd.DataFrame(rows, columns=["model", "source", *order]).fillna("-").replace("", "-")
-    places, _ = pd.factorize(table["model"].str.rstrip("*"))  # ours below the paper's of that name
-    table = table.iloc[places.argsort(kind="stable")]
-    target = targets().get(name)
-    page.heading(2, target.title if target else OWN[name])
-    page.text(target.note if target else "Means ± standard deviations over seeds, on test sets.")
-    page.table(table)
-    page.items(_remarks(results))
+        row, ours = {"model": label_of(model), "source": "ours"}, scores.loc[part.index]
+        for column in (column for column in theirs if column in ours and ours[column].notna().any()):
+            scored = part[ours[column].notna()]
+            marks = "".join(sorted({*"".join(scored["marks"])}))
+            row[column] = cell(ours[column], 1, expected, median=grid) + marks
+            row[column] += untried(every, model, scored["task"].iloc[0], settings) if grid else ""
+        means = ours[ours.columns.intersection(averaged)].agg("median" if grid else "mean").dropna()
+        some = f" ({len(means)} of {len(averaged)})" if len(means) < len(averaged) else ""
+        rows.append({**row, "MEAN": f"{means.mean():.1f}{some}" if len(means) else "-"})
+    table = pd.DataFrame(rows, columns=["model", "source", *theirs]).fillna("-").replace("nan", "-")
+    places, _ = pd.factorize(table["model"].str.rstrip("*"))
+    page.heading(2, targets()[name].title)
+    page.text(targets()[name].note)
+    page.table(table.iloc[places.argsort(kind="stable")])
 
 
-def _decimals(error: float) -> int:
+def untried(every: pd.DataFrame, model: str, task: str, settings: dict) -> str:
+    """Returns how much of a task's grid was tried, if not all."""
+    points = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
+    asked = len(points_of(task, settings.get("grid", "table11"), settings.get("point")))
+    return f" ({points} of {asked} points)" if points < asked else ""
+
+
+def add_molecules(page: Page, results: pd.DataFrame, settings: dict) -> None:
+    """Adds validation beside test for each set and model, and what keeps numbers from being compared."""
+    expected, rows, remarks = len(settings.get("finetune_seeds") or SEEDS[MOLECULES]), [], []
+    for (task, model), part in results.groupby(["task", "model"], sort=False):
+        names, metric = part["names"].iloc[0], part["metric"].iloc[0]
+        what = names[0] if len(names) == 1 else f"{len(names)} properties"
+        row = {"set": TITLES.get(task, task), "property": what, "metric": METRICS[metric].format(what)}
+        row |= {"model": label_of(model)}
+        for split, head in {"valid": "validation", "test": "test"}.items():
+            numbers = part.get(f"{split}.{metric}", pd.Series(dtype=float)) * (100 if metric == "auc" else 1)
+            row[head] = cell(numbers, 1 if metric == "auc" else decimals(numbers.mean()), expected) or "-"
+        rows.append({**row, "test molecules": f"{part['test.molecules'].iloc[0]:,.0f}"})
+    for one in results.to_dict("records"):
+        which = f"{one['model']}, {one['task']}, seed {one['tuning_seed']}"
+        if one["task"] in KNOWN and one["split"] == "random":
+            remarks.append(f"{which}: a random split; the paper's are by scaffold")
+        if one.get("test.r2", 1) <= 0:
+            remarks.append(f"{which}: no better than the mean of the test labels (R^2 {one['test.r2']:.2f})")
+    for task, part in results.groupby("task", sort=False):
+        if part["test.rows_sha256"].nunique() > 1:
+            models = ", ".join(part.drop_duplicates("test.rows_sha256")["model"])
+            remarks.append(f"{task}: not all results are of the same test molecules: {models} differ")
+    page.heading(2, "Molecules: validation and test")
+    page.text(
+        "Choose the model by validation; its test score then says what to expect. ROC-AUC: higher is better."
+    )
+    page.table(pd.DataFrame(rows))
+    page.items(remarks)
+
+
+def decimals(error: float) -> int:
     """Returns how many decimals show three digits of an error, whatever its unit; at least three."""
     return max(3, 2 - math.floor(math.log10(error))) if error > 0 else 3
 
 
-def _marks(part: pd.DataFrame, every: pd.DataFrame, grid: list) -> str:
-    """Returns what follows a cell: marks of its results, and how much of a grid was tried."""
-    marks = "".join(sorted({*"".join(part["marks"])}))
-    model, task = part["model"].iloc[0], part["task"].iloc[0]
-    points = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
-    asked = len(points_of(task, *grid)) if part["point"].iloc[0] else points
-    return marks + (f" ({points} of {asked} points)" if points < asked else "")
-
-
-def _remarks(results: pd.DataFrame) -> list[str]:
-    """Returns what keeps numbers from being compared."""
-    remarked = results[results["remark"] != ""].itertuples()
-    remarks = [f"{row.model}, {row.task}, seed {row.seed}: {row.remark}" for row in remarked]
-    for task, part in results.groupby("task", sort=False):
-        if part["test"].nunique() > 1:
-            models = ", ".join(part.drop_duplicates("test")["model"])
-            remarks.append(f"{task}: not all results are of the same test molecules: {models} differ")
-    return remarks
-
-
-def add_sets(page: Page, name: str, folders: dict[str, str], problems: list[str]) -> None:
+def add_sets(page: Page, folders: dict[str, str]) -> None:
     """Adds the sets of MoleculeNet as they were prepared (set -> folder), beside the paper's."""
     rows = []
-    for paper in pd.read_csv(CONFIGS / "paper" / f"{name}.csv").itertuples():
-        tasks, sizes, split = "-", "-", "-"
-        if ours := read(Path(folders.get(paper.set, ""), "molecules.json"), problems):
-            tasks, split = f"{len(ours['names'])}", ours["split"]["kind"]
-            sizes = "/".join(f"{size['molecules']:,}" for size in ours["sizes"].values())
-        theirs = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"
-        rows.append([TITLES[paper.set], paper.type, f"{paper.tasks}", tasks, theirs, sizes, split])
-    page.heading(2, targets()[name].title)
-    page.text(targets()[name].note)
-    pairs = itertools.product(("tasks", "molecules"), ("paper", "ours"))
-    heads = pd.Index(["set", "type", *pairs, "split of ours"], tupleize_cols=False)
-    page.table(pd.DataFrame(rows, columns=heads))
+    for paper in pd.read_csv(CONFIGS / "paper" / f"{SETS}.csv").itertuples():
+        ours = read_json(Path(folders.get(paper.set, ""), "molecules.json")) or {}
+        row = {"set": TITLES[paper.set], "type": paper.type, "tasks: paper": f"{paper.tasks}"}
+        row["tasks: ours"] = f"{len(ours.get('names', ()))}"
+        row["molecules: paper"] = f"{paper.train:,}/{paper.valid:,}/{paper.test:,}"
+        row["molecules: ours"] = "/".join(f"{size['molecules']:,}" for size in ours.get("sizes", {}).values())
+        rows.append({**row, "split of ours": ours.get("split", {}).get("kind", "")})
+    page.heading(2, targets()[SETS].title)
+    page.text(targets()[SETS].note)
+    page.table(pd.DataFrame(rows).replace({"": "-", "0": "-"}))

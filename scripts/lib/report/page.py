@@ -8,18 +8,16 @@ import pandas as pd
 from lib.report import figures
 from matplotlib.figure import Figure
 
-from fs_plugins.files import atomic, write_text
+from fs_plugins.files import atomic, copy, write_text
 
-PICTURES = "pictures"  # the folder of the PNGs beside the Markdown
 # a cell of a column of numbers
 NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
-_LIST = re.compile(r"^(\d*)([-+.)])(?=\s)")
 
 
 def markdown(text: object) -> str:
     """Returns plain text as Markdown."""
-    return _LIST.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", " ".join(str(text).split())))
+    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
 
 
 def markdown_table(table: pd.DataFrame) -> str:
@@ -35,7 +33,7 @@ def markdown_table(table: pd.DataFrame) -> str:
 
 @dataclass
 class Page:
-    """A report, to which headings, plain text, tables and pictures are added one after another."""
+    """A report, to which headings, plain text, tables of text and pictures are added one after another."""
 
     title: str
     parts: list[str | pd.DataFrame] = field(default_factory=list)  # Markdown, and tables
@@ -48,20 +46,15 @@ class Page:
         self.parts += [markdown(text)] if text else []
 
     def items(self, lines: list[str]) -> None:
-        if lines:
-            self.parts.append("\n".join(f"- {markdown(line)}" for line in lines))
-
-    def warn(self, text: str) -> None:
-        self.parts.append(f"> {markdown(text)}")
+        self.parts += ["\n".join(f"- {markdown(line)}" for line in lines)] if lines else []
 
     def table(self, table: pd.DataFrame) -> None:
-        """Adds a table of text; the head of a column is its name, or a group and its name in that."""
         self.parts.append(table)
 
     def picture(self, name: str, picture: Figure | Path) -> None:
         about = picture.stem if isinstance(picture, Path) else picture.get_label()
-        self.pictures[f"{PICTURES}/{name}.png"] = picture
-        self.parts.append(f"![{markdown(about)}]({PICTURES}/{name}.png)")
+        self.pictures[f"pictures/{name}.png"] = picture
+        self.parts.append(f"![{markdown(about)}](pictures/{name}.png)")
 
     def markdown(self) -> str:
         parts = (part if isinstance(part, str) else markdown_table(part) for part in self.parts)
@@ -69,10 +62,12 @@ class Page:
 
     def write(self, folder: Path) -> Path:
         """Writes the pictures and report.md, whose path it returns."""
-        if self.pictures:
-            (folder / PICTURES).mkdir(exist_ok=True)
         for name, picture in self.pictures.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            if isinstance(picture, Path):
+                copy(picture, folder / name)
+                continue
             with atomic(folder / name, "wb") as file:
-                file.write(picture.read_bytes() if isinstance(picture, Path) else figures.picture(picture))
+                file.write(figures.picture(picture))
         write_text(folder / "report.md", self.markdown())
         return folder / "report.md"

@@ -14,23 +14,21 @@ import pandas as pd
 from lib.command_line import script
 from lib.files import read_json, write_lines
 from lib.report import figures
-from lib.report.tables import Value
 
 from fs_plugins.files import atomic
 from fs_plugins.inference import load
 
+MODELS = {"mlm": "MLM", "exlm": "ExLM (paper)"}
 STARTS = {"pretrained": "pre-trained ExLM", "scratch": "the same model from scratch"}
-LAST = "checkpoint_last.pt"
 # columns of the table: of all tokens of a sample together, and one by one
-BITS = {"joint": "jointly", "marginal": "one by one", "gain": "gain"}
+BITS = {"joint.mean": "jointly", "marginal.mean": "one by one", "gain.mean": "gain"}
 
 
 def read(output: Path) -> pd.DataFrame:
     """Returns bits per masked token of each checkpoint, in the order of updates."""
     results = read_json(output / "joint.json")["rows"]
-    measured = pd.json_normalize(results, "results", ["checkpoint", "updates"])
-    measured["model"] = [figures.QUICKSTART[Path(path).parent.name] for path in measured["checkpoint"]]
-    return measured.rename(columns={f"{name}.mean": title for name, title in BITS.items()})
+    measured = pd.json_normalize(results, "results", ["checkpoint", "updates"]).rename(columns=BITS)
+    return measured.assign(model=[MODELS[Path(path).parent.name] for path in measured["checkpoint"]])
 
 
 def table(output: Path, measured: pd.DataFrame) -> list[str]:
@@ -50,23 +48,16 @@ def table(output: Path, measured: pd.DataFrame) -> list[str]:
     return rows
 
 
-def draw(measured: pd.DataFrame):
-    lines = {
-        model: {x: Value((bits,)) for x, bits in zip(runs["updates"], runs["jointly"], strict=True)}
-        for model, runs in measured.groupby("model", sort=False)
-    }
-    return figures.lines(lines, "joint bits per masked token, validation", "updates", better="lower")
-
-
 @script
 def main() -> None:
     output, sentence = Path(sys.argv[1]), sys.argv[2]
     measured = read(output)
-    rows = table(output, measured)
-    filled = load(output / "exlm" / LAST, device="cpu").fill(sentence)
-    rows += ["", f"{figures.QUICKSTART['exlm']} fills  {sentence}", f"with  {filled.text}"]
+    filled = load(output / "exlm" / "checkpoint_last.pt", device="cpu").fill(sentence)
+    rows = [*table(output, measured), "", f"{MODELS['exlm']} fills  {sentence}", f"with  {filled.text}"]
+    points = measured.rename(columns={"model": "label", "updates": "x", "jointly": "y"})
+    curve = figures.lines(points, "joint bits per masked token, validation (lower is better)", "updates")
     for form in ("svg", "png"):
         with atomic(output / f"curve.{form}", "wb") as file:
-            file.write(figures.picture(draw(measured), form))
+            file.write(figures.picture(curve, form))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))

@@ -9,28 +9,24 @@ The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
-import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
 from lib.files import CONFIGS
-from lib.workflow.benchmarks import BENCHMARKS
 
 WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
-# Flags that identify a run, or that have their own setting
-NOT_IN_FLAGS = {"--max-update", "--total-num-update", "--mask-prob", "--ext-state-num", "--repeat-times"}
-NOT_IN_FLAGS |= {"--k", "--p", "--updates", "--gpus", "--cpu"}  # options of the training scripts
-NOT_IN_FLAGS |= {"--task", "--criterion", "--arch", "--seed", "--save-dir", "--restore-file", "--user-dir"}
-NOT_IN_FLAGS |= {"--print", "--help"}
-# Names of folders in OUTPUT: study/NAME/lr-{best,default}
-STUDY, BEST, DEFAULT = "study", "best", "default"
+STUDY, BEST, DEFAULT = "study", "best", "default"  # study/NAME/lr-{RATE,best,default}/seed-N
 PROBE_P = 0.15
+MOLECULES, TEXT, SETS = (
+    "table1",
+    "table3",
+    "table9",
+)  # fine-tunings of molecules and of text; MoleculeNet's sets
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
-MOLECULES = {one.table for one in BENCHMARKS.values() if one.reads_smiles}  # tables of theirs
 ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 
@@ -39,30 +35,26 @@ class Run:
     """A row of runs.csv; with ``lr`` and ``seed`` one pre-training of it."""
 
     name: str
-    targets: tuple[str, ...] = ()
-    label: str = ""
-    model: str = "exlm"
-    k: int = 4
-    p: float = 0.15
-    times: float = 1.0
-    size: str = ""  # size in a reproduction of the paper, if it is not the study's
+    targets: tuple[str, ...]
+    label: str
+    model: str
+    k: int
+    p: float
+    times: float
+    size: str  # size in a reproduction of the paper, if it is not the study's
     lr: str = DEFAULT  # one to try, BEST or DEFAULT
     seed: int = 1
 
     @property
-    def place(self) -> Path:
-        """Returns the folder of all its pre-trainings, in OUTPUT."""
-        return Path(STUDY, self.name)
-
-    @property
     def folder(self) -> Path:
         """Returns the folder of a pre-training, in OUTPUT."""
-        return self.place / f"lr-{self.lr}" / f"seed-{self.seed}"
+        return Path(STUDY, self.name, f"lr-{self.lr}", f"seed-{self.seed}")
 
-    @property
-    def best(self) -> Path | None:
-        """Returns the flags of the best learning rate, if it is to be trained with that."""
-        return self.place / "best.flags" if self.lr == BEST else None
+    @classmethod
+    def at(cls, folder: str | Path) -> "Run":
+        """Returns the pre-training in a folder, the inverse of ``folder``."""
+        name, lr, seed = Path(folder).parts[-3:]
+        return replace(runs()[name], lr=lr.removeprefix("lr-"), seed=int(seed.removeprefix("seed-")))
 
     @property
     def own_p(self) -> float:
@@ -73,11 +65,7 @@ class Run:
     @property
     def of_molecules(self) -> bool:
         """Returns whether it is trained on ``smiles``, to be fine-tuned on molecules."""
-        return not MOLECULES.isdisjoint(self.targets)
-
-    def as_json(self) -> str:
-        """Returns the row as JSON, for train.json."""
-        return json.dumps({**asdict(self), "own_p": self.own_p})
+        return MOLECULES in self.targets
 
 
 @dataclass(frozen=True)
@@ -86,8 +74,7 @@ class Target:
 
     name: str
     title: str
-    runs: tuple[Run, ...]  # pre-trainings that it needs
-    measures: Sequence[str] = ()  # measures of these
+    measures: Sequence[str] = ()  # measures of its runs
     numbers: Sequence[str] = ()  # numbers in the report; ``without_glue``: those shown instead
     without_glue: Sequence[str] = ()
     # ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG
@@ -95,29 +82,34 @@ class Target:
     note: str = ""
 
     @property
-    def tasks(self) -> tuple[str, ...]:
-        """Returns the tasks of GLUE whose accuracies are among the numbers."""
-        return tuple(task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers})
+    def runs(self) -> list[Run]:
+        """Returns the rows of runs.csv that it needs."""
+        return [run for run in runs().values() if self.name in run.targets]
 
     @property
-    def of_benchmarks(self) -> bool:
-        """Returns whether it is of fine-tuned models, or of what they are fine-tuned on."""
-        return any(self.name in (one.table, one.sets_table) for one in BENCHMARKS.values())
+    def tasks(self) -> list[str]:
+        """Returns the tasks of GLUE whose accuracies are among the numbers."""
+        return [task for task in GLUE_TASKS if {task, f"{task}-m"} & {*self.numbers}]
+
+    @property
+    def of_study(self) -> bool:
+        """Returns whether it is of the study of [MASK], not of fine-tunings or of their data."""
+        return self.name not in (MOLECULES, TEXT, SETS)
+
+
+@cache
+def runs() -> dict[str, Run]:
+    """Returns the rows of runs.csv by name."""
+    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
+    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
+    rows = table[[field.name for field in fields(Run)[:8]]].to_dict("records")
+    return {row["name"]: Run(**{**row, "targets": tuple(row["targets"])}) for row in rows}
 
 
 @cache
 def targets() -> dict[str, Target]:
-    """Returns the figures and tables by name."""
-    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
-    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
-    runs = [Run(**{**row, "targets": tuple(row["targets"])}) for row in table.to_dict("records")]
-    return {
-        name: Target(name, runs=tuple(run for run in runs if name in run.targets), **_about(name))
-        for name in ABOUT["targets"]
-    }
-
-
-def _about(name: str) -> dict:
-    """Returns what targets.toml says of a target, and of the one that it is like."""
-    about = dict(ABOUT["targets"][name])
-    return {**_about(about.pop("like")), **about} if "like" in about else about
+    """Returns the figures and tables by name; one is ``like`` another but for what it says itself."""
+    found: dict[str, dict] = {}
+    for name, about in ABOUT["targets"].items():
+        found[name] = {**found.get(about.pop("like", ""), {}), **about}
+    return {name: Target(name, **about) for name, about in found.items()}

@@ -31,25 +31,26 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
     write_file(folder / "result.json", {**content, "seed": seed})
 
 
-def molecule_result(folder: Path, dataset: str, seed: int, score: float, kind="classification", **more):
+def molecule_result(folder: Path, dataset: str, seed: int, valid, test, kind="classification", **more):
+    """``valid`` and ``test`` are scores; ``more`` is of the test set, but for ``split`` and what ended it."""
     metric = "auc" if kind == "classification" else "rmse"
-    metrics = {"test": {**({} if score is None else {metric: score}), **more.pop("test", {})}}
-    content = {"benchmark": "moleculenet", "task": dataset, "metric": metric, "metrics": metrics}
-    content |= {"seed": seed, "kind": kind}
-    write_file(folder / "result.json", {**content, **more})
+    content = {name: more.pop(name) for name in ("split", "ended", "checkpoint") if name in more}
+    scores = {} if test is None else {metric: test}
+    about = {"molecules": 30, "properties": {"logS": scores}}
+    content["metrics"] = {"valid": {metric: valid}, "test": {**about, **scores, **more}}
+    content |= {"benchmark": "moleculenet", "task": dataset, "metric": metric, "seed": seed}
+    write_file(folder / "result.json", content)
 
 
 def trained(seconds=3600.0, corrupted=None, **more):
     shares = {"corrupted": corrupted and {"proportion": corrupted}}
-    return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, "flops": None, **shares, **more}
+    return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, **shares, **more}
 
 
-def pretrain(output: Path, name, seed=1, rate="default", lr=5e-4, **results) -> Path:
+def pretrain(output: Path, name, seed=1, rate="default", **results) -> Path:
     """The folder of one; results are named by their files, and without ``train`` it is unfinished."""
     folder = output / "study" / name / f"lr-{rate}" / f"seed-{seed}"
     write_file(folder / "manifest.json", {"commit": "c0ffee"})
-    if "train" in results:
-        results["train"]["run"] = {"name": name, "seed": seed, "rate": rate, "lr": lr}
     for file, content in results.items():
         write_file(folder / f"{file}.json", content)
     return folder
@@ -70,11 +71,6 @@ def record(page, *cells) -> dict[str, str]:
     """The one row that begins with these cells."""
     [found] = [one for one in records(page) if list(one.values())[: len(cells)] == list(cells)]
     return found
-
-
-@pytest.fixture
-def problems() -> list[str]:
-    return []
 
 
 @pytest.fixture

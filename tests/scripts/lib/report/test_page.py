@@ -2,9 +2,10 @@
 
 import pandas as pd
 from lib.report import figures
-from lib.report.page import Page, markdown
+from lib.report.page import Page
 
 NASTY = "<b>*a|b*</b> [x](y) & `c`"
+NO_POINTS = pd.DataFrame(columns=["label", "x", "y"])
 
 
 def test_markdown(tmp_path):
@@ -15,20 +16,12 @@ def test_markdown(tmp_path):
     rows = [["BERT", "1", "-"], [NASTY, "2.0 ± 0.1 (n=2 of 3)", "3"]]
     heads = pd.Index(["model", ("bits", "paper"), ("bits", "ours")], tupleize_cols=False)
     page.table(pd.DataFrame(rows, columns=heads))
-    page.picture("one", figures.lines({}, "first", ""))
-    page.picture("two", figures.lines({}, NASTY, ""))
-    page.heading(3, "The end")
+    page.picture("one", figures.lines(NO_POINTS, NASTY, ""))
     text = page.write(tmp_path).read_text(encoding="utf-8")
-    assert (tmp_path / "pictures" / "two.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "pictures" / "one.png").read_bytes().startswith(b"\x89PNG")
     escaped = r"\<b\>\*a\|b\*\</b\> \[x\](y) \& \`c\`"
     remarks = f"# Report\n\n- train.json is damaged\n- {escaped}\n\n## Table 1 {escaped}\n\n{escaped}\n\n"
     assert text.startswith(remarks)
     table = "| model | bits: paper | bits: ours |\n| --- | ---: | ---: |\n| BERT | 1 | - |\n"
     assert f"{table}| {escaped} | 2.0 ± 0.1 (n=2 of 3) | 3 |\n" in text
-    assert f"![first](pictures/one.png)\n\n![{escaped}](pictures/two.png)\n\n### The end\n" in text
-    starts = {
-        "# one": r"\# one",
-        "- one": r"\- one",
-        "  1. one": r"1\. one",
-    }  # no markup at the start of a line
-    assert {one: markdown(one) for one in starts} == starts
+    assert f"![{escaped}](pictures/one.png)\n" in text

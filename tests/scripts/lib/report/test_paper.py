@@ -8,7 +8,7 @@ import pytest
 from lib.files import CONFIGS
 from lib.moleculenet import KNOWN
 from lib.report.study import PAPER
-from lib.workflow.runs import targets
+from lib.workflow.runs import runs, targets
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def test_table_9_is_the_papers(printed_rows):
 
 def test_the_grids_of_figures_3_4_5_and_8_are_the_papers(printed_rows):
     rows = [cells for cells in printed_rows if len(cells) == 6 and cells[0] in ("1", "2", "4", "8")]
-    runs = {(run.k, run.p): run.name for run in targets()["figure3"].runs}
+    names = {(run.k, run.p): run.name for run in targets()["figure3"].runs}
     columns = ("MNLI", "corrupted", "entropy", "MNLI-m", "QNLI", "QQP", "RTE")
     assert len(rows) == 4 * len(columns)
     for i, cells in enumerate(rows):
         for p, cell in zip((0.0225, 0.15, 0.387, 0.622, 0.789), cells[1:], strict=True):
             if cell:
-                assert PAPER.at[runs[int(cells[0]), p], columns[i // 4]] == float(cell.rstrip("%")), cells
+                assert PAPER.at[names[int(cells[0]), p], columns[i // 4]] == float(cell.rstrip("%")), cells
 
 
 def test_scores_of_tables_2_4_and_13_are_the_papers(printed_rows):
@@ -72,10 +72,9 @@ def test_scores_of_tables_2_4_and_13_are_the_papers(printed_rows):
 
 def test_the_studys_numbers_are_complete():
     """Figure 4's are p^k, and the averages those of the four tasks."""
-    runs = {run.name: run for one in targets().values() for run in one.runs}
     for name, row in PAPER.iterrows():
         if row["corrupted"] > 0:
-            assert row["corrupted"] == pytest.approx(100 * runs[name].p ** runs[name].k, rel=0.02)
+            assert row["corrupted"] == pytest.approx(100 * runs()[name].p ** runs()[name].k, rel=0.02)
         if row["Avg"] > 0:
             assert row["Avg"] == pytest.approx(row[["MNLI", "QNLI", "QQP", "RTE"]].mean(), abs=0.1)
     for name in ("figure3", "figure4", "figure5", "figure8", "table2", "table4", "table12", "table13"):

@@ -1,7 +1,6 @@
 """What is kept of a finished pre-training, and of its log; the best learning rate, and point of a grid."""
 
 import json
-import shlex
 import sys
 
 import pytest
@@ -19,25 +18,18 @@ RECORDS = [  # update 2 is repeated, as after a kill
     ("train", {"epoch": 1, "train_loss": "9", "train_train_wall": "7", "train_num_updates": "1"}),
     ("train", {"epoch": 1, "train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
-RUN = {"name": "a", "lr": "best", "model": "repeated-mlm", "k": 2, "p": 0.387}
-COMMAND = shlex.split(
-    "fairseq-train data-bin --user-dir p --arch mlm_tiny --task repeated_masked_lm --criterion masked_lm "
-    "--repeat-times 2 "
-    "--encoder-layers 2 --encoder-embed-dim 8 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2 "
-    "--mask-prob 0.387 --max-positions 64 --tokens-per-sample 32 --batch-size 4 --max-update 9 "
-    "--distributed-world-size 2"
-)
 POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 
 
-def test_what_is_kept(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    builders.write_dictionary(tmp_path / "data-bin", range(30))
+def test_what_is_kept(tmp_path):
     lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
     lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
-    save = write_file(tmp_path / "run/train.log", "".join(lines)).parent
-    write_file(save / "ended.json", {"by": "--max-epoch", "limit": 1, "updates": 2})
-    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "runs": COMMAND})
+    save = tmp_path / "study/repeated-mlm-k2-p0.387/lr-best/seed-1"
+    write_file(save / "train.log", "".join(lines))
+    ended = {"by": "--max-epoch", "limit": 1, "updates": 2}
+    write_file(save / "ended.json", ended)
+    words = ["fairseq-train", "data", "--distributed-world-size", "2"]
+    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "runs": words})
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
         model = {"weight": torch.ones(3)}
@@ -45,61 +37,54 @@ def test_what_is_kept(tmp_path, monkeypatch):
             save / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, updates=2, **optimizer
         )
     for _ in range(2):  # again, if it was killed before train.json
-        jobs.finish(save, RUN)
+        jobs.finish(save)
         found = json.loads((save / "train.json").read_text())
-        assert found["run"] == {**RUN, "rate": "best", "lr": 5e-4}
-        assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
+        assert (found["lr"], found["updates"], found["seconds"], found["gpu_seconds"]) == (5e-4, 2, 12, 24)
         # k = 2: 10 / 2 tokens at 0.1 and 30 / 2 at 0.3
         assert found["corrupted"] == {"proportion": pytest.approx(0.25), "tokens": 20}
-        assert found["machine"]
-        assert found["ended"] == {"by": "--max-epoch", "limit": 1, "updates": 2}
+        assert found["machine"] and found["ended"] == ended
         curve = [(one["update"], one["loss"], one["ppl"]) for one in found["curve"]]
         assert curve == [(1, 8.9, None), (2, 8.8, 400)]
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
             assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
-    (save / "train.log").unlink()
-    jobs.finish(save, RUN)
-    without = json.loads((save / "train.json").read_text())
-    assert (without["updates"], without["curve"]) == (2, [])
 
 
 def pretrained(folder, lr, low, own):
     """Of a pre-training: bits at 15% and at its own p."""
     found = [{"mask_prob": p, "bits": bits} for p, bits in ((0.15, low), (0.387, own))]
-    path = write_file(folder / f"lr-{lr:g}/seed-1/probe.json", {"rows": [{"results": found}]})
-    write_file(path.with_name("train.json"), {"run": {"lr": lr, "seed": 1, "own_p": 0.387}})
-    return path
+    path = folder / f"study/exlm-k2-p0.387/lr-{lr}/seed-1/probe.json"
+    return write_file(path, {"rows": [{"results": found}]})
 
 
 def fine_tuned(folder, lr, score):
     content = {"metric": "matthews", "metrics": {"valid": {"matthews": score, "accuracy": 1 - score}}}
-    content |= {"seed": 1, "manifest": {"settings": {"point": {"lr": lr, **POINT}}}}
+    content |= {"manifest": {"settings": {"point": {"lr": lr, **POINT}}}}
     return write_file(folder / lr / "seed-1/result.json", content)
 
 
 @pytest.fixture
 def choose(tmp_path, monkeypatch):
-    """The content of the two files."""
+    """The scores in best.json, and the flags beside it."""
 
     def chosen(paths):
         monkeypatch.setattr(sys, "argv", ["jobs", "best", *map(str, [tmp_path / "a.json", *paths])])
         jobs.main()
-        return json.loads((tmp_path / "a.json").read_text()), (tmp_path / "a.flags").read_text()
+        return json.loads((tmp_path / "a.json").read_text())["scores"], (tmp_path / "a.flags").read_text()
 
     return chosen
 
 
 def test_the_rate_with_the_fewest_bits_at_the_share_of_the_training(tmp_path, choose):
-    bits = {5e-4: (1.0, 4.0), 1e-3: (3.0, 2.5), 2e-3: (2.0, 3.0)}
-    found, flags = choose([pretrained(tmp_path, lr, *both) for lr, both in bits.items()])
-    assert found == {"best": "0.001", "seed": 1, "scores": {"0.0005": -4.0, "0.001": -2.5, "0.002": -3.0}}
+    bits = {"0.0005": (1.0, 4.0), "0.001": (3.0, 2.5), "0.002": (2.0, 3.0)}
+    scores, flags = choose([pretrained(tmp_path, lr, *both) for lr, both in bits.items()])
+    assert scores == {"--lr 0.0005": -4.0, "--lr 0.001": -2.5, "--lr 0.002": -3.0}
     assert flags == "--lr 0.001\n"
 
 
 def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path, choose):
     scores = {"2e-5": 0.5, "3e-5": 0.7, "4e-5": 0.7, "5e-5": 0.1}
     found, flags = choose([fine_tuned(tmp_path, lr, score) for lr, score in scores.items()])
-    assert found["best"] == "lr3e-5-b16-e3-w0.06" and list(found["scores"].values()) == list(scores.values())
+    assert list(found.values()) == list(scores.values())
     assert flags == "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06\n"

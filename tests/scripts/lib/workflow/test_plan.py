@@ -1,44 +1,51 @@
-"""The results that each target needs, and the commands that make them (test_workflow.py runs the engine)."""
+"""The results that each target needs, and the jobs that make them (test_workflow.py runs the engine)."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lib.workflow import plan
+from lib.workflow.runs import Run, runs, targets
 
 from tests.support.builders import write_file
 
 EXLM = "exlm-k4-p0.15"
+POINT = "--lr {lr} --batch-size {batch} --max-epoch 3 --warmup-ratio 0.06"
 
 
 def needed(settings, target) -> list[str]:
-    """In the output."""
-    return [str(path) for path in plan.Jobs(settings, target).files]
+    """Below the output."""
+    return [str(path.relative_to(settings.output)) for path in plan.files(settings, target)]
 
 
-def commands(settings, target) -> dict[str, str]:
-    """Of fine-tunings, by their folders."""
-    tunings = plan.Jobs(settings, target).tunings
-    return {
-        str(folder): " ".join(plan.finetune_command(settings, "s", one)) for folder, one in tunings.items()
-    }
+def every(settings, target) -> dict[str, plan.Job]:
+    """The jobs of a target and all that come before them, by their results below the output."""
+    rules, found = {result: rule for rule, result in plan.RULES.items()}, {}
+    waiting = plan.files(settings, target)
+    while waiting:
+        path = waiting.pop().relative_to(settings.output)
+        if str(path) not in found and path.name in rules:
+            found[str(path)] = plan.job(settings, rules[path.name], path.parent)
+            waiting += found[str(path)].needs
+    return found
 
 
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     place = f"study/{EXLM}/lr-default/seed-1"
     assert needed(asked(only=f"name={EXLM}"), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
-    every = [Path(name).name for name in needed(asked(), "study") if f"{EXLM}/" in name]  # each once
-    assert sorted(every) == ["entropy.json", "index.html", "probe.json", "train.json"]
+    names = [Path(name).name for name in needed(asked(), "study") if f"{EXLM}/" in name]  # each once
+    assert sorted(names) == ["entropy.json", "index.html", "probe.json", "train.json"]
     found = asked(only=f"name={EXLM}", data=str(data), glue=str(glue), finetune_seeds="1,2")
     folders = (f"{task}/table6/seed-{s}" for task in ("MNLI", "QNLI", "QQP", "RTE") for s in (1, 2))
     tuned = [f"{place}/glue/{folder}/result.json" for folder in folders]
     assert needed(found, "table2") == [f"{place}/train.json", *tuned]
-    command = commands(found, "table2")[f"{place}/glue/RTE/table6/seed-2"]
-    assert command.startswith(
-        f"bash s/finetune_glue.sh RTE {found.output}/{place}/checkpoint_last.pt {glue} "
+    job = every(found, "table2")[f"{place}/glue/RTE/table6/seed-2/result.json"]
+    start, save = (
+        f"{found.output}/{place}/checkpoint_last.pt",
+        f"{found.output}/{place}/glue/RTE/table6/seed-2",
     )
-    point = "--lr 5e-5 --batch-size 32 --max-epoch 3 --warmup-ratio 0.06 --seed 2 --cpu --drop-checkpoints"
-    assert command.endswith(f"/{place}/glue/RTE/table6/seed-2 {point}")
+    options = f"--seed 2 --cpu {POINT.format(lr='5e-5', batch=32)} --drop-checkpoints"
+    assert job.command.endswith(f"bash scripts/finetune_glue.sh RTE {start} {glue} {save} {options}")
+    assert job.needs == [found.output / place / "train.json"]
 
 
 def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
@@ -46,10 +53,15 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
     reported = [name for name in needed(settings, "table4") if f"/{EXLM}/" in name]
     folder = f"study/{EXLM}/lr-best/seed"
     assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in ("train", "probe")]
-    trials = plan.Jobs(settings, "table4").trials
-    assert trials[Path("study", EXLM)] == [
-        Path(f"study/{EXLM}/lr-{lr}/seed-1/probe.json") for lr in ("0.001", "0.002")
+    jobs, place = every(settings, "table4"), settings.output / "study" / EXLM
+    assert jobs[f"study/{EXLM}/best.json"].needs == [
+        place / f"lr-{lr}/seed-1/probe.json" for lr in (0.001, 0.002)
     ]
+    best = jobs[f"{folder}-5/train.json"]
+    assert (
+        place / "best.json" in best.needs and f"--seed 5 --cpu $(cat {place}/best.flags) &&" in best.command
+    )
+    assert "--seed 1 --cpu --lr 0.002 &&" in jobs[f"study/{EXLM}/lr-0.002/seed-1/train.json"].command
     assert all("lr-default/seed-" in name for name in needed(asked(seeds="1,2"), "table4"))
 
 
@@ -59,26 +71,28 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     folders = {"data": str(data), "smiles": str(data), "glue": str(glue), "squad": str(data)}
     folders["moleculenet"] = {"bace": str(tmp_path / "bace")}
     settings = asked(**{"size": "paper", **folders, "finetune_seeds": "1,2", "gpus": 2})
-    jobs = plan.Jobs(settings, "reproduce")
-    assert len(jobs.runs) == 30 + 3 + 2  # of the study, of table 3, of table 1
-    assert {one.trained.parent for one in jobs.tunings.values() if one.trained} <= {*jobs.runs}
-    shown = [*commands(settings, "reproduce").values()]
-    text = "\n".join(shown)
+    jobs = every(settings, "reproduce")
+    assert sum(name.endswith("train.json") for name in jobs) == 30 + 3 + 2  # of the study, tables 3 and 1
+    text = "\n".join(job.command for job in jobs.values())
     study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
+    point = POINT.format(lr="3e-5", batch=16)
     for words, count in (
-        ("s/finetune_squad.sh", 3 * (32 + 1)),
-        ("s/finetune_glue.sh", 3 * (304 + 8) + study),
-        ("s/finetune_moleculenet.sh bace", 3 * 2),
+        ("finetune_squad.sh", 3 * (32 + 1)),
+        ("finetune_glue.sh", 3 * (304 + 8) + study),
+        ("finetune_moleculenet.sh bace", 3 * 2),
         ("/untrained/bace/table8/seed-2 --seed 2 --gpus 1 --scratch", 1),
-        ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 1", 3 * 4),  # of GLUE
-        ("--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06 --seed 1 --gpus 2", 3),
-        ("s/baseline_moleculenet.py", 2),
+        (f"--seed 1 --gpus 1 {point}", 3 * 4),  # of GLUE
+        (f"--seed 1 --gpus 2 {point}", 3),
+        ("scripts/baseline_moleculenet.py", 2),
     ):
         assert text.count(words) == count, words
     start = f"{settings.output}/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
-    best = f"{settings.output}/table3/exlm-text/squad2/best/seed-2"
-    assert f"bash s/finetune_squad.sh {start} {data} {best} --seed 2 --gpus 2" in shown
-    assert plan.gpus_of(settings, jobs.tunings[Path("table1/forest/bace/table8/seed-1")]) == 0
+    place = settings.output / "table3/exlm-text/squad2"
+    best = jobs["table3/exlm-text/squad2/best/seed-2/result.json"]
+    words = f"scripts/finetune_squad.sh {start} {data} {place}/best/seed-2 --seed 2 --gpus 2"
+    assert best.command.endswith(f"-- bash {words} $(cat {place}/best.flags)") and best.gpus == 2
+    assert best.needs == [Path(start).with_name("train.json"), place / "best.json"]
+    assert jobs["table1/forest/bace/table8/seed-1/result.json"].gpus == 0
 
 
 @pytest.mark.parametrize(
@@ -86,9 +100,9 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     [
         ({}, EXLM, "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
         (
-            {"size": "paper", "gpus": 8},
+            {"size": "paper", "gpus": 8, "flags": "--dropout 0.1"},
             "repeated-mlm-k1-p0.15-x2",
-            "paper data --k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8",
+            "paper data --k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8 --dropout 0.1",
         ),
         (
             {"updates": 30},
@@ -100,17 +114,15 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
         ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
     ],
 )
-def test_commands_of_pre_trainings(asked, data, given, name, words):
-    settings = asked(**{"gpus": 0, **given}, data=str(data), smiles=str(data.parent))
-    run = next(run for one in settings.targets.values() for run in one.runs if run.name == name)
-    command = plan.pretrain_command(settings, "s", run)
-    script = "s/pretrain_smiles.sh" if "smiles" in name else "s/pretrain_text.sh"
-    assert command[:3] == ["bash", script, run.model]
-    assert command.pop(5) == f"{settings.output}/{run.folder}"
-    size, place, options = words.split(maxsplit=2)
-    assert command[3:] == [size, str(data if place == "data" else data.parent), *options.split()]
-    tried = plan.pretrain_command(settings, "s", replace(run, lr="0.002"))
-    assert tried[tried.index("--lr") + 1] == "0.002"
+def test_commands_of_pre_trainings(asked, given, name, words):
+    settings = asked(**given, data="a/text", smiles="a/smiles")
+    run = runs()[name]
+    size, data, options = words.split(maxsplit=2)
+    folder, corpus = settings.output / run.folder, "smiles" if "smiles" in name else "text"
+    command = f"bash scripts/pretrain_{corpus}.sh {run.model} {size} a/{corpus} {folder} {options}"
+    made = plan.pretrain(settings, run).command
+    assert made.endswith(f" -- {command} && python -m lib.workflow.jobs finish {folder}")
+    assert f"on_gpu --gpus {settings.gpus} " in made and Run.at(folder) == run
 
 
 @pytest.mark.parametrize(
@@ -120,19 +132,28 @@ def test_commands_of_pre_trainings(asked, data, given, name, words):
         ("table3", {"glue": "glue-bin/MNLI-bin"}, "glue=FOLDER .* or squad=FOLDER"),
         ("table1", {}, "moleculenet=SET=FOLDER"),
         ("table1", {"moleculenet": "bace=sets"}, "smiles=FOLDER"),
-        (
-            "table1",
-            {"moleculenet": "bace=sets", "smiles": "data-bin"},
-            "sets/dict.txt .* dictionary of data-bin",
-        ),
-        ("table2", {"glue": "glue-bin", "data": "sets"}, "sets.dict.txt .* with the dictionary of sets"),
+        ("table1", {"moleculenet": "bace=sets", "smiles": "data-bin"}, "sets/dict.txt .* data-bin/dict.txt"),
+        ("table2", {"glue": "glue-bin", "data": "sets"}, "glue-bin/MNLI-bin.* sets/dict.txt"),
+        ("table2", {"data": "nowhere"}, "nowhere/dict.txt does not exist"),
         ("figure4", {"only": "k=3"}, "3.* no run of figure4"),
     ],
 )
 def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, named):
     monkeypatch.chdir(tmp_path)
-    Path("sets").mkdir()
-    Path("sets/molecules.json").write_text("{}")
-    Path("sets/dict.txt").write_text("other 1\n")
+    write_file(tmp_path / "sets/dict.txt", "other 1\n")
+    settings = asked(**given)
     with pytest.raises(ValueError, match=named):
-        plan.Jobs(asked(**given), target)
+        plan.files(settings, target)
+        plan.check(settings, target)
+
+
+def test_runs_are_those_of_figure_4_and_table_4():
+    """The cells of figure 4, whose numbers test_paper.py compares with p^k."""
+    for name in ("figure3", "figure4", "figure5", "figure8", "figure9"):
+        found = targets()[name].runs
+        assert [f"repeated-mlm-k{run.k}-p{run.p:g}" for run in found] == [run.name for run in found]
+        assert {run.model for run in found} == {"repeated-mlm"} and len(found) == 14
+    for name, ratios in (("table4", (0.15, 0.387)), ("figure12", (0.15, 0.387, 0.622, 0.789))):
+        expected = {("repeated-mlm" if k == 1 else "exlm", k, p) for k in (1, 2, 4, 8) for p in ratios}
+        found = [(run.model, run.k, run.p) for run in targets()[name].runs]
+        assert set(found) == expected and len(found) == len(expected)
