@@ -3,18 +3,20 @@
     python -m lib.run.on_gpu [--gpus N] [--jobs-per-gpu J] [--log FILE] -- COMMAND...
 
 Snakemake starts no more jobs than there is room for; this says which GPUs each has. It sets
-CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if another workflow has
+CUDA_VISIBLE_DEVICES to N free ones of the visible GPUs (default: 1), waiting for them if other jobs have
 them; with --gpus 0 the command sees none. With --jobs-per-gpu, up to J such jobs share a GPU: a small model
 alone leaves most of it idle. With --log, the output is appended to a file instead of shown, and its end is
 shown if the command fails.
 
-The command and all that it starts end with this process, and this process ends with the workflow that started
-its shell: trainings never write into the folders of the next one's.
+A GPU is held by a lock on a file that the command and all that it starts have open: as long as one of them
+runs, even if this process was killed.
 """
 
 import contextlib
+import fcntl
 import itertools
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -23,9 +25,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from lib.command_line import UserError, argument_parser, count, counted, positive, script
-from lib.run.supervise import POLL, supervise
+
+POLL = 0.5  # seconds
 
 
 def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -49,10 +51,10 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     return gpus
 
 
-def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, FileLock]:
+def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
     """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first. Returns their
-    names, each with the lock of its slot, which ends with the process. Raises UserError if the folder of the
-    locks is not this user's alone."""
+    names, each with the file descriptor whose lock holds it, which children inherit. Raises UserError if the
+    folder of the locks is not this user's alone."""
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -64,28 +66,23 @@ def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, FileLock]:
         held = {}
         for slot, gpu in itertools.product(range(jobs), gpus):
             if gpu not in held and len(held) < number:
-                lock = FileLock(folder / f"{gpu.replace('/', '-')}.{slot}.lock", thread_local=False)
-                with contextlib.suppress(Timeout):
-                    lock.acquire(blocking=False)
-                    held[gpu] = lock
+                file = os.open(folder / f"{gpu.replace('/', '-')}.{slot}.lock", os.O_CREAT | os.O_RDWR, 0o600)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(file)
+                else:
+                    os.set_inheritable(file, True)
+                    held[gpu] = file
         if len(held) == number:
             return held
-        for lock in held.values():  # all or none: two jobs never wait for each other
-            lock.release()
+        for file in held.values():  # all or none: two jobs never wait for each other
+            os.close(file)
         if not waiting:
-            print(
-                f"waiting for {number} of {counted(len(gpus), 'GPU')}, which other jobs have",
-                file=sys.stderr,
-            )
+            there = counted(len(gpus), "GPU")
+            print(f"waiting for {number} of {there}, which other jobs have", file=sys.stderr)
         waiting = True
         time.sleep(POLL)
-
-
-def workflow() -> str:
-    """Returns the ID of what started the shell that started this process; "" if it cannot be told."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
-    return ""
 
 
 @script
@@ -100,18 +97,19 @@ def main() -> int:
     gpus = visible_gpus() if args.gpus else []
     if len(gpus) < args.gpus:
         raise UserError(f"--gpus {args.gpus}: this job sees {counted(len(gpus), 'GPU')}; see `nvidia-smi -L`")
+    held = acquire(gpus, args.gpus, args.jobs_per_gpu)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)}
+    output = {}
     if args.log:
         args.log.parent.mkdir(parents=True, exist_ok=True)
-    held, started_by = acquire(gpus, args.gpus, args.jobs_per_gpu), workflow()
-    status = supervise(
-        args.command,
-        args.log,
-        show=not args.log,
-        environment={**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)},
-        wanted=lambda: workflow() == started_by,
-    )
+        output = {"stdout": args.log.open("a"), "stderr": subprocess.STDOUT}
+    child = subprocess.Popen(args.command, env=environment, close_fds=False, **output)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the command ends in its own way
+        signal.signal(number, lambda number, _: child.send_signal(number))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, too
+    status = child.wait()
     if status and args.log:
         lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)
         print(*(line[:300] for line in lines), sep="\n", file=sys.stderr)  # some of fairseq's are very long
-    return status
+    return status if status >= 0 else 128 - status

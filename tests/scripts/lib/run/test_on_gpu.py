@@ -1,4 +1,4 @@
-"""Jobs get GPUs of their own, keep a log, and end with the workflow."""
+"""Jobs get GPUs of their own, as long as they run, and keep a log."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 from lib.command_line import Flags, UserError
@@ -67,10 +66,10 @@ def test_two_jobs_never_get_one_gpu(machine, capsys):
     first, second = on_gpu.acquire(gpus, 2), on_gpu.acquire(gpus, 1)
     assert [*first, *second] == gpus
     thread, third = waiting_for(gpus, 2)
-    second["GPU-c"].release()  # one is free: not enough
+    os.close(second["GPU-c"])  # one is free: not enough
     time.sleep(1.5 * on_gpu.POLL)
     assert not third
-    first["GPU-b"].release()
+    os.close(first["GPU-b"])
     thread.join(10)
     assert list(third) == ["GPU-b", "GPU-c"]
     assert "waiting for 2 of 3 GPUs" in capsys.readouterr().err
@@ -92,34 +91,29 @@ def test_jobs_that_share(machine):
     assert [*map(list, jobs)] == [["GPU-a"], ["GPU-b"], ["GPU-a"], ["GPU-b"]]  # spread evenly
     thread, fifth = waiting_for(gpus, 1, 2)
     assert not fifth
-    jobs[1]["GPU-b"].release()
+    os.close(jobs[1]["GPU-b"])
     thread.join(10)
     assert list(fifth) == ["GPU-b"]
 
 
-@pytest.fixture
-def call(capfd, monkeypatch):
-    """call(WORD...) -> exit status and both outputs of a job."""
-
-    def run(*words) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["on_gpu", *map(str, words)])
-        return on_gpu.main(), *capfd.readouterr()
-
-    return run
+def call(*words) -> tuple[int, str, str]:
+    """Returns exit status and both outputs of a job."""
+    done = subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_sees_its_gpus(machine, call):
+def test_the_command_sees_its_gpus(machine):
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     held = on_gpu.acquire(["GPU-a"], 1)
     assert call(*show) == (0, "GPU-b\n", "")
     assert call("--jobs-per-gpu", 2, "--gpus", 3, *show) == (0, "GPU-b,GPU-c,GPU-a\n", "")
-    held["GPU-a"].release()
+    os.close(held["GPU-a"])
     assert call("--gpus", 0, *show) == (0, "\n", "")
     status, _, error = call("--gpus", 4, *show)
     assert status == 2 and "--gpus 4: this job sees 3 GPUs" in error
 
 
-def test_log(tmp_path, call):
+def test_log(tmp_path):
     log = tmp_path / "deep" / "log"
     options = ("--gpus", 0, "--log", log, "--")
     assert call(*options, "sh", "-c", "echo one; echo two >&2") == (0, "", "")
@@ -129,35 +123,19 @@ def test_log(tmp_path, call):
     assert log.read_text().startswith("one\ntwo\n1\n2\n")
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("how", ["engine killed", "job interrupted"])
-def test_nothing_outlives_the_engine(tmp_path, how):
-    """The engine starts a shell, which starts the job, whose command starts another process."""
-    pids = tmp_path / "pids"
-    command = f"sleep 600 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
-    engine = [sys.executable, "-c", "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"]
-    shell = ["bash", "-c", 'echo $$ > "$0"; "$@"; exit $?', str(tmp_path / "shell")]
-    engine = subprocess.Popen([*engine, *shell, *JOB, "--gpus", "0", "--", "bash", "-c", command])
-    deadline = time.monotonic() + 500  # on a busy machine
-    while not pids.exists():
-        assert time.monotonic() < deadline and engine.poll() is None
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_gpu_is_held_while_the_command_runs(machine, tmp_path, number):
+    """SIGTERM ends the command in its own way; after SIGKILL, which nobody can pass on, it keeps its GPU."""
+    (started, end), free = (tmp_path / name for name in ("started", "end")), ["GPU-a", "GPU-b", "GPU-c"]
+    command = f"trap 'exit 7' TERM; touch {started}; until [[ -e {end} ]]; do sleep 0.05; done"
+    job = subprocess.Popen([*JOB, "--gpus", "1", "--", "bash", "-c", command])
+    while not started.exists():
+        assert job.poll() is None
         time.sleep(0.05)
-    started = [int(pid) for pid in pids.read_text().split()]
-    assert all(map(alive, started))
-    if how == "engine killed":
-        engine.kill()
-    else:
-        shell = (tmp_path / "shell").read_text().strip()
-        [job] = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
-        os.kill(int(job), signal.SIGTERM)
-    engine.wait()
-    while any(map(alive, started)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(map(alive, started))
+    job.send_signal(number)
+    assert job.wait() == (7 if number == signal.SIGTERM else -signal.SIGKILL)
+    held = on_gpu.acquire(free, 2 if number == signal.SIGKILL else 3)
+    assert [*held] == free[-len(held) :]
+    end.touch()
+    if number == signal.SIGKILL:
+        assert [*on_gpu.acquire(["GPU-a"], 1)] == ["GPU-a"]  # waits for it
