@@ -20,7 +20,7 @@ from fs_plugins.checkpoint_settings import is_pretraining, read_settings
 from fs_plugins.data.text_codecs import Codec, Smiles, make_codec, smiles_form
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary, dictionary_file
 from fs_plugins.files import atomic, naming_errors
-from fs_plugins.finetuning.outputs import CLASSES, REGRESSION, Outputs, PropertyInfo
+from fs_plugins.finetuning.outputs import Outputs, PropertyInfo
 from fs_plugins.models.mlm import RotaryRobertaModel
 
 fs_plugins.register()
@@ -102,9 +102,9 @@ class Checkpoint:
         Classes are named by label/dict.txt in the folder of the fine-tuning's data, or LABEL_0, LABEL_1, ...
         """
         if self.properties:
-            return self.properties.outputs
+            return self.properties
         if self.cfg.criterion.get("regression_target"):
-            return Outputs(REGRESSION, ("score",))
+            return Outputs("regression", ("score",))
         count = self.model.classification_heads[self.head].out_proj.out_features
         names = tuple(self.record.get("labels") or ())
         for path in (folder / "label" / DICT_FILE for folder in data_folders(self.path, self.cfg)):
@@ -114,7 +114,7 @@ class Checkpoint:
         if len(names) != count:
             logger.warning("%s: no label/dict.txt of %d classes: LABEL_0, LABEL_1, ...", self.path, count)
             names = tuple(f"LABEL_{i}" for i in range(count))
-        return Outputs(CLASSES, names)
+        return Outputs("classes", names)
 
     @property
     def longest(self) -> int | None:

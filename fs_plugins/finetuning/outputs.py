@@ -6,54 +6,45 @@ from torch import Tensor
 
 from fs_plugins.files import naming_errors
 
-# values of ``problem_type`` in transformers' configurations
-REGRESSION, CLASSES, LABELS = "regression", "single_label_classification", "multi_label_classification"
-KINDS = {"classification": LABELS, "regression": REGRESSION}  # kinds of properties
+KINDS = ("classification", "regression")  # of properties
+# kind of outputs -> ``problem_type`` in transformers' configurations
+PROBLEMS = {
+    "classes": "single_label_classification",  # one of the classes is right
+    "classification": "multi_label_classification",  # each is right or not
+    "regression": "regression",
+}
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The outputs of a head.
+    """The outputs of a head."""
 
-    Args:
-        problem: "regression", "single_label_classification" (one of the classes is right) or
-            "multi_label_classification" (each is right or not).
-        names: one for each output.
-        mean, std: of the training labels of a regression, whose outputs are (value - mean) / std; without
-            them the outputs are the values.
-    """
-
-    problem: str
-    names: tuple[str, ...]
+    kind: str  # one of PROBLEMS
+    names: tuple[str, ...]  # one for each output
+    # mean, std: of the training labels of a regression, whose outputs are (value - mean) / std; without them
+    # the outputs are the values.
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     @property
     def regression(self) -> bool:
-        return self.problem == REGRESSION
+        return self.kind == "regression"
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Returns, for outputs [B, outputs], probabilities or values in their units, float64 on the CPU."""
         outputs = outputs.double().cpu()  # values may be large, and differ little
-        if self.problem == CLASSES:
-            return outputs.softmax(-1)
-        if self.problem == LABELS:
-            return outputs.sigmoid()
-        if not self.mean:
-            return outputs
-        return outputs * outputs.new_tensor(self.std) + outputs.new_tensor(self.mean)
+        if not self.regression:
+            return outputs.softmax(-1) if self.kind == "classes" else outputs.sigmoid()
+        return (
+            outputs * outputs.new_tensor(self.std) + outputs.new_tensor(self.mean) if self.mean else outputs
+        )
 
 
 @dataclass(frozen=True)
-class PropertyInfo:
-    """The properties of molecules that a model predicts. Raises ValueError if these do not fit each other."""
+class PropertyInfo(Outputs):
+    """The properties of molecules that a model predicts, one for each column of labels. Of a classification,
+    each is 0 or 1, ``mean`` 0 and ``std`` 1. Raises ValueError if the values do not fit each other."""
 
-    kind: str  # "classification" (each property is 0 or 1) or "regression"
-    names: tuple[str, ...]  # one for each column of labels
-    # mean, std: of the training labels, one for each property; the outputs of a regression are (value - mean)
-    # / std. 0 and 1 for classification.
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
     canonical: bool = True  # whether SMILES are brought into RDKit's canonical form before they are tokenised
     allow_valence: bool = False  # whether atoms may have more bonds than RDKit permits
 
@@ -61,15 +52,6 @@ class PropertyInfo:
         fits = len(self.names) == len(self.mean) == len(self.std) > 0 and all(std > 0 for std in self.std)
         if not fits or self.kind not in KINDS:
             raise ValueError(f"the properties do not fit each other: {self!r:.500}")
-
-    @property
-    def regression(self) -> bool:
-        return self.kind == "regression"
-
-    @property
-    def outputs(self) -> Outputs:
-        scale = (self.mean, self.std) if self.regression else ()
-        return Outputs(KINDS[self.kind], self.names, *scale)
 
     def to_dict(self) -> dict:
         return asdict(self)

@@ -14,6 +14,7 @@ from fs_plugins.checkpoint import Checkpoint, load
 from fs_plugins.checkpoint_folder import CONFIG, FREQUENCIES, HEAD, WEIGHTS, to_transformers, to_units
 from fs_plugins.data.text_codecs import Blanks, ByteBpe, Codec, Smiles
 from fs_plugins.data.vocabulary import DICT_FILE, TOKENIZER, Vocabulary
+from fs_plugins.finetuning.outputs import PROBLEMS
 from fs_plugins.huggingface import card, tokenizer_files
 from fs_plugins.huggingface.code_files import AUTO_MAP, write_code
 from fs_plugins.models.flags import option
@@ -142,7 +143,7 @@ def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
     }
     if head:
         outputs = checkpoint.outputs
-        config["problem_type"] = outputs.problem
+        config["problem_type"] = PROBLEMS[outputs.kind]
         config["id2label"] = {str(i): name for i, name in enumerate(outputs.names)}
         config["label2id"] = {name: i for i, name in enumerate(outputs.names)}
         config["fairseq"]["labels"] = outputs.names

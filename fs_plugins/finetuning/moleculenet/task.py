@@ -168,7 +168,7 @@ class MoleculePropertyTask(ScoredTask):
     def rows(self, sample, outputs):
         """Returns [B, outputs] float64: values of a regression, in the labels' units; else logits."""
         outputs = outputs.double()
-        return self.properties.outputs.predictions(outputs) if self.properties.regression else outputs
+        return self.properties.predictions(outputs) if self.properties.regression else outputs
 
     def score(self, split, ids, rows):
         info = self.properties
