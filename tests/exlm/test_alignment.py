@@ -5,11 +5,7 @@ import math
 import pytest
 import torch
 
-from fs_plugins.exlm.alignment import (
-    ctc_targets_log_prob,
-    ctc_word_log_probs,
-    word_log_probs,
-)
+from fs_plugins.exlm.alignment import ctc_targets_log_prob, ctc_word_log_probs, word_log_probs
 from fs_plugins.exlm.transitions import LOG_ZERO
 from tests import oracles
 

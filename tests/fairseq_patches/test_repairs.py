@@ -135,12 +135,12 @@ def batches_of(count, shards, shard):
     return iterators.EpochBatchIterator(Items(), list, batches, seed=3, num_shards=shards, shard_id=shard)
 
 
-@pytest.mark.parametrize("steps", [(3, 2, 4), (5, 1, 1), (0, 3, 2), (2, 0, 5), (1, 4, 0)])
+@pytest.mark.parametrize("steps", [(3, 2), (5, 1), (0, 3), (2, 0), (1, 4)])
 @pytest.mark.parametrize("workers", [(1, 2, 1), (2, 1, 3), (3, 4, 2), (4, 2, 2), (1, 5, 3)])
 @pytest.mark.parametrize("count", [23, 24, 25])
 def test_an_epoch_on_changing_numbers_of_workers_has_every_sample_once(steps, workers, count):
     seen, state = [], None
-    for stop, shards in zip((*steps[:2], None), workers, strict=True):
+    for stop, shards in zip((*steps, None), workers, strict=True):
         states = []
         for shard in range(shards):
             iterator = batches_of(count, shards, shard)
@@ -156,13 +156,13 @@ def test_an_epoch_on_changing_numbers_of_workers_has_every_sample_once(steps, wo
     assert state["epoch"] == 2 and state["iterations_in_epoch"] == 0
 
 
-def test_batches_of_another_size_are_resumed_at_the_same_share(caplog):
+def test_batches_of_another_size_are_resumed_at_the_same_share():
     iterator = batches_of(20, 1, 0)
     for _ in itertools.islice(iterator.next_epoch_itr(), 10):
         pass
     resumed = batches_of(10, 2, 1)
     resumed.load_state_dict(iterator.state_dict())
-    assert len([*filter(None, resumed.next_epoch_itr())]) == 2 and "had 20 batches, and has 10" in caplog.text
+    assert len([*filter(None, resumed.next_epoch_itr())]) == 2
 
 
 def test_validations_see_the_same_samples_on_any_number_of_workers():

@@ -15,7 +15,6 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
-from omegaconf import OmegaConf
 
 from fs_plugins.fairseq_patches import messages, saving
 from tests.support.full_disk import at_each_write
@@ -74,38 +73,29 @@ def test_the_classes_that_a_checkpoint_may_hold():
     assert {one.__name__ for one in classes} == {*plain.split(), *sent.split()}
 
 
-def asked_for(save_dir, restore_file="checkpoint_last.pt", start=None, once=None, suffix=""):
+def asked_for(save_dir, **flags):
     """Returns the checkpoint that a run with these flags asks for."""
-    start, once = start and str(start), once and str(once)
-    flags = CheckpointConfig(
-        save_dir=str(save_dir), restore_file=str(restore_file), finetune_from_model=start, continue_once=once
-    )
-    trainer = MagicMock(checkpoint_suffix=suffix, **{"load_checkpoint.return_value": None})
-    checkpoint_utils.load_checkpoint(flags, trainer)
+    trainer = MagicMock(checkpoint_suffix="", **{"load_checkpoint.return_value": None})
+    flags = {name: str(value) for name, value in flags.items()}
+    checkpoint_utils.load_checkpoint(CheckpointConfig(save_dir=str(save_dir), **flags), trainer)
     return trainer.load_checkpoint.call_args.args[0]
 
 
 def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
-    folder = tmp_path / "export"
+    folder, start = tmp_path / "export", tmp_path / "start.pt"
     folder.mkdir()
     for path in (tmp_path / "lats.pt", folder):
-        for flags in ({"restore_file": path}, {"start": path}, {"once": path}):
-            with pytest.raises(FileNotFoundError, match=rf"--(restore|finetune|cont).* {path} is not a file"):
-                asked_for(folder, **flags)
-    (tmp_path / "one.pt").touch()
-    with pytest.raises(FileNotFoundError, match="one-b.pt is not a file"):
-        asked_for(folder, tmp_path / "one.pt", suffix="-b")
-    (tmp_path / "start.pt").touch()
-    assert asked_for(folder, start=tmp_path / "start.pt") == str(tmp_path / "start.pt")
-    assert asked_for(tmp_path, tmp_path / "mine.pt") == str(tmp_path / "mine.pt")  # its own, yet to be saved
+        for flag in ("restore_file", "finetune_from_model", "continue_once"):
+            with pytest.raises(FileNotFoundError, match=f"{path} is not a file"):
+                asked_for(folder, **{flag: path})
+    start.touch()
+    assert asked_for(folder, finetune_from_model=start) == str(start)
+    assert asked_for(tmp_path, restore_file=tmp_path / "mine.pt") == str(
+        tmp_path / "mine.pt"
+    )  # yet to be saved
     (folder / "checkpoint_last.pt").touch()
-    assert asked_for(folder, start=tmp_path / "gone.pt") == str(folder / "checkpoint_last.pt")  # resumed
-    names = ("save_dir", "restore_file", "finetune_from_model", "reset_optimizer", "reset_dataloader")
-    names += ("reset_meters", "reset_lr_scheduler", "optimizer_overrides")
-    some = {name: getattr(CheckpointConfig(), name) for name in names}  # those of fairseq's own tests
-    trainer = MagicMock(checkpoint_suffix="", **{"load_checkpoint.return_value": None})
-    checkpoint_utils.load_checkpoint(OmegaConf.create({**some, "save_dir": str(folder)}), trainer)
-    assert trainer.load_checkpoint.call_args.args[0] == str(folder / "checkpoint_last.pt")
+    resumed = asked_for(folder, finetune_from_model=tmp_path / "gone.pt")
+    assert resumed == str(folder / "checkpoint_last.pt")
 
 
 def save_after(updates, folder):

@@ -71,10 +71,11 @@ def test_half_precision_is_trained_as_by_fairseq(precision, optimizer, clip, as_
 
 
 def test_views_are_of_the_flat_copies_in_order():
+    """Of parameters on two devices."""
     flat = {0: torch.nn.Parameter(torch.arange(5.0)), 1: torch.nn.Parameter(torch.arange(10.0, 14.0))}
+    shapes = ((torch.Size([2]), 0), (torch.Size([2, 2]), 1), (torch.Size([3, 1]), 0))
     parameters = [
-        mock.Mock(shape=shape, device=Namespace(index=device), numel=shape.numel)
-        for shape, device in ((torch.Size([2]), 0), (torch.Size([2, 2]), 1), (torch.Size([3, 1]), 0))
+        mock.Mock(shape=shape, device=Namespace(index=device), numel=shape.numel) for shape, device in shapes
     ]
     with mock.patch.object(torch.Tensor, "view_as", lambda part, like: part.view(like.shape)):
         optimizer = Namespace(fp32_params=flat, fp16_params=parameters, has_flat_params=True)

@@ -100,20 +100,18 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
         assert row is None and f"are {len(wrong)} texts" in remark
     [samples] = load_samples(model.checkpoint, count=1)  # of a fine-tuning's data: rows
     assert len(samples) == 2 + len(TEXTS_OF_CORPUS[0].split())
-    other = save_checkpoint("exlm_base")
-    with pytest.raises(ValueError, match=str(other)):
-        load(other, device="cpu").predict("this is good")
+    with pytest.raises(ValueError, match="model.pt"):
+        load(save_checkpoint("exlm_base"), device="cpu").predict("this is good")
 
 
-@pytest.mark.parametrize("sentences", [1, 2])
-def test_a_pair_is_refused_by_a_model_of_single_sentences(sentences, save_checkpoint, corpus, tmp_path):
+def test_a_pair_is_refused_by_a_model_of_single_sentences(save_checkpoint, corpus, tmp_path):
+    """Also by its export."""
     criterion = {"_name": "sentence_prediction", "classification_head_name": "h"}
-    task, pairs = {"_name": "glue", "sentences": sentences}, sentences == 2
-    path = save_checkpoint("mlm_tiny", criterion, task, heads=[("classification", "h", 2)])
+    heads = [("classification", "h", 2)]
+    path = save_checkpoint("mlm_tiny", criterion, {"_name": "glue", "sentences": 1}, heads=heads)
     for model in (path, export(path, tmp_path / "exported", data=corpus)):
         found = [*load(model, data=corpus, device="cpu").predict([("I am sorry", "bad news"), "very good"])]
-        assert [row is not None for row, _ in found] == [pairs, True]
-        assert pairs or "'bad news') are 2 texts" in found[0][1]
+        assert [row is not None for row, _ in found] == [False, True]
 
 
 def test_a_tuple_of_molecules_is_no_pair(save_checkpoint):
@@ -122,9 +120,5 @@ def test_a_tuple_of_molecules_is_no_pair(save_checkpoint):
     expected = [row for row, _ in model.predict([*smiles])]
     assert np.array_equal([row for row, _ in model.predict(smiles)], expected)
     for read in (model.predict, model.embed):
-        assert [row is None for row, _ in read([smiles, [*smiles], "CCN", ("CCN",)])] == [
-            True,
-            True,
-            False,
-            False,
-        ]
+        found = read([smiles, [*smiles], "CCN", ("CCN",)])
+        assert [row is None for row, _ in found] == [True, True, False, False]

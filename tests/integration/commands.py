@@ -126,20 +126,16 @@ def train(*flags) -> Run:
 
 
 def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subprocess.Popen:
-    """fairseq-COMMAND, and then some Python, in a process of its own, with both outputs in one pipe."""
+    """fairseq-COMMAND, and then some Python, in a process of its own."""
     code = f"from fairseq_cli.{command} import cli_main; cli_main(); {then}"
     return start_process([sys.executable, "-c", code, *map(str, flags)], cwd, **environment)
 
 
 def start_process(command: list[str], cwd=ROOT, **environment) -> subprocess.Popen:
-    return subprocess.Popen(
-        command,
-        cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    """A process with both outputs in one pipe."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, cwd=cwd, env=environment, **pipes)
 
 
 # fairseq's default backend names a GPU to torch's wrapper, which then refuses a model on the CPU.

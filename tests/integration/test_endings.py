@@ -154,19 +154,11 @@ def test_a_fine_tuning_in_several_calls(finetune, toys, tmp_path):
     """Each ended by a limit of time, in or at the end of an epoch, is not scored until the last, and the
     epochs alone are validated."""
     finetune("whole", "--max-epoch", 2)
-    words = [
-        "bash",
-        ROOT / "scripts/finetune_glue.sh",
-        "RTE",
-        toys / "checkpoints/exlm.pt",
-        toys,
-        tmp_path / "a",
-    ]
-    words += [*FLAGS, "--max-epoch", 2, TIME, "1e-9"]
-    environment = {**os.environ, "EXLM_PYTHON": sys.executable}
-    statuses = []
+    words = ["RTE", toys / "checkpoints/exlm.pt", toys, tmp_path / "a", *FLAGS, "--max-epoch", 2, TIME, 1e-9]
+    command = ["bash", str(ROOT / "scripts/finetune_glue.sh"), *map(str, words)]
+    environment, statuses = {**os.environ, "EXLM_PYTHON": sys.executable}, []
     while not (tmp_path / "a/result.json").exists():
-        done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         statuses.append(done.returncode)
         assert len(statuses) <= 6, done.stdout  # updates
     assert statuses == [*[75] * (len(statuses) - 1), 0] and len(statuses) >= 5

@@ -80,10 +80,8 @@ def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
 @pytest.mark.parametrize("layout", ["tokenizer.json", "gpt2"])
 def test_a_tokenizer_from_text_to_fillings(layout, tmp_path):
     """What an export, the checkpoint and its import read is what was trained on."""
-    rng, words = (
-        random.Random(5),
-        ["The", "inn,", "it's", "naïve:", "1,234", "or", "3.5?", "", "(and)", "“on”."],
-    )
+    rng = random.Random(5)
+    words = ["The", "inn,", "it's", "naïve:", "1,234", "or", "3.5?", "", "(and)", "“on”."]
     lines = [" ".join(rng.choices(words, k=rng.randint(3, 20))) for _ in range(200)]
     (tmp_path / "text.txt").write_text("\n\n".join(lines))
     if layout == "gpt2":

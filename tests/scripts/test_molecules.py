@@ -87,25 +87,17 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
     assert "bad.npy.remarks.tsv" in refused(script.main, "embed", path, bad, "--device", "cpu")
 
 
-def test_large_values_that_differ_little(save_checkpoint, tmp_path, refused, capsys):
+def test_large_values_that_differ_little(save_checkpoint, tmp_path, capsys):
     """To as many digits as float64 has; the result of the test set is told."""
     path = molecule_checkpoint(save_checkpoint, "regression", ("energy",), (-1.03e9,), (0.02,))
-    state = torch.load(path, weights_only=False)
-    state["model"]["classification_heads.property.out_proj.weight"].normal_()
-    torch.save(state, path)
     found = [row[0] for row, _ in load(path, device="cpu").predict(["CCO", "CCN", "C", "N"])]
     assert len({*found}) == 4
-    table = write_file(tmp_path / "a.csv", "smiles\nCCO\nCCN\nC\nN\nx\n")
+    table = write_file(tmp_path / "a.csv", "smiles\nCCO\nCCN\nC\nN\n")
     tested = {"rmse": 0.4321, "r2": -0.5}
     write_file(path.parent / "result.json", {"metric": "rmse", "metrics": {"test": tested}})
     call("predict", path, table)
     assert "rmse 0.4321, r2 -0.5" in capsys.readouterr().out
-    rows = read_csv(tmp_path / "a.predictions.csv")
-    assert [row["energy"] for row in rows] == [*(f"{x:.15g}" for x in found), ""]
-    assert rows[4]["remark"] == "not a SMILES string"
-    for what, name in (("predict", "b.tsv"), ("embed", "b.npz")):
-        message = refused(script.main, what, path, table, "--output", tmp_path / name, "--device", "cpu")
-        assert name in message and not (tmp_path / name).exists()
+    assert [row["energy"] for row in read_csv(tmp_path / "a.predictions.csv")] == [f"{x:.15g}" for x in found]
 
 
 @pytest.mark.parametrize("what", ["predict", "embed"])
@@ -114,25 +106,23 @@ def test_an_interruption_keeps_the_rows_so_far(what, save_checkpoint, tmp_path, 
     stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
     monkeypatch.setattr(script, "PART", 3)
     call(what, path, stream)
-    ending, inner = script.ENDINGS[what], getattr(Model, what)
-    whole = (tmp_path / f"set{ending}").read_bytes()
-    calls = []
+    output, inner = tmp_path / f"set{script.ENDINGS[what]}", getattr(Model, what)
+    whole, calls = output.read_bytes(), []
 
-    def interrupted(model, texts, *args, **options):
-        calls.append(texts)
+    def interrupted(*args, **options):
+        calls.append(args)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return inner(model, texts, *args, **options)
+        return inner(*args, **options)
 
     monkeypatch.setattr(Model, what, interrupted)
     assert script.main([what, str(path), str(stream), "--device", "cpu", "--overwrite"]) == 130
-    said = capsys.readouterr()
-    assert "6 molecules" in said.out and "interrupted" in said.err and "a second" in said.err
-    part = (tmp_path / f"set{ending}").read_bytes()
+    assert "6 molecules" in capsys.readouterr().out
     if what == "embed":
-        first, all_of_them = np.load(tmp_path / "set.npy"), np.frombuffer(whole[128:], "<f4").reshape(8, -1)
+        first, all_of_them = np.load(output), np.frombuffer(whole[128:], "<f4").reshape(8, -1)
         assert first.shape == (6, 32) and np.array_equal(first, all_of_them[:6], equal_nan=True)
     else:
+        part = output.read_bytes()
         assert len(part.splitlines()) == 7 and whole.startswith(part)
 
 
@@ -155,9 +145,9 @@ def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
         if number in BAD:
             assert row["ring"] == row["other"] == "" and BAD[number] in row["remark"]
         else:
-            assert 0 < float(row["ring"]) < 1
-    assert rows[6]["remark"] == "unknown tokens [Si]" and rows[0]["remark"] == ""
-    assert {**rows[0], "id": ""} == {**rows[7], "id": ""}
+            assert 0 < float(row["ring"]) < 1 and row["remark"] == (
+                "unknown tokens [Si]" if number == 7 else ""
+            )
     assert "8 molecules\n3 could not be read" in capsys.readouterr().out
     # plain text and batches of one give the same
     lines = [f"{smiles} name-{i}\n" if smiles else "\n" for i, smiles in enumerate(STREAM)]
@@ -167,7 +157,6 @@ def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
     del rows[3]  # a blank line is none
     assert [row["remark"] for row in others] == [row["remark"] for row in rows]
     np.testing.assert_allclose(numbers(others), numbers(rows), atol=2e-6)
-    assert not list(tmp_path.glob("*.tmp"))
 
 
 # the columns of labels, and the metric that chooses the best epoch
@@ -223,15 +212,13 @@ def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
     run = tmp_path / "run"
     pages.run("finetune_moleculenet", "mine", model, tmp_path / "bin", run, "--seed", 2, *FLAGS)
     result, (metric, best) = json.loads((run / "result.json").read_text()), BEST[kind]
-    about = [result[name] for name in ("seed", "task", "model", "metric")]
-    assert about == [2, "mine", "exlm_tiny", metric]
+    assert [result[name] for name in ("seed", "task", "metric")] == [2, "mine", metric]
     logged = commands.Run((run / "train.log").read_text()).values(metric, "valid")
     assert result["metrics"]["valid"][metric] == pytest.approx(best(logged), abs=2e-6)
     std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
-    names = labels
     for split in ("valid", "test"):
         found = read_csv(run / f"{split}.predictions.csv")
-        values, truth = numbers(found, names=names), numbers(found, " (label)", labels)
+        values, truth = numbers(found, names=labels), numbers(found, " (label)", labels)
         expected, metrics = summarise(values, truth, kind, std, 0.5), result["metrics"][split]
         assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-9)
         assert metrics["molecules"] == len(found) == 10
@@ -239,5 +226,5 @@ def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
     smiles = write_file(tmp_path / "a.smi", "".join(row["smiles"] + "\n" for row in found))
     for start in (run / "checkpoint_best.pt", export(run / "checkpoint_best.pt", tmp_path / "exported")):
         call("predict", start, smiles, "--overwrite")
-        again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=names)
+        again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=labels)
         np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)

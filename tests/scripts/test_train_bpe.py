@@ -2,11 +2,10 @@
 
 import prepare_text
 import train_bpe
-from lib.data.documents import layouts_of
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support import builders
-from tests.support.builders import corpus_sentences, json_text, paragraphs_text, write_file
+from tests.support.builders import corpus_sentences, json_text, write_file
 
 
 def main(script, *arguments) -> None:
@@ -29,11 +28,6 @@ def test_trained_and_used(tmp_path):
     assert (out / "tokenizer.json").read_bytes() == second
     found = [bpe.decode(symbols) for symbols in builders.read_split(out, "train")]
     assert [text.strip() for text in found] == corpus_sentences()
-
-
-def test_a_limit_is_shared_by_the_files(tmp_path):
-    files = [write_file(tmp_path / f"{i}.txt", paragraphs_text()) for i in range(2)]
-    assert len([*train_bpe.paragraphs(layouts_of(files), most=10)]) == 2 * 2  # a document of each
 
 
 def test_a_column_that_does_not_exist(tmp_path, refused):

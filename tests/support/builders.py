@@ -15,7 +15,6 @@ from torch import Tensor
 
 import fs_plugins
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
-from fs_plugins.data.smiles_tokens import tokenize
 
 fs_plugins.register()
 
@@ -36,32 +35,20 @@ BYTE_OF_LETTER = {chr(b): b for b in _PLAIN} | {chr(256 + i): b for i, b in enum
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 _SPARSE = {"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4, "rope_dimensions": 1}
 _SPARSE |= {"links_feature": "feature", "untie_weights_roberta": True}
-_POSTNORM = {
-    "ext_state_num": 4,
-    "links_feature": "position",
-    "max_transition_length": 7,
-    "activation_fn": "relu",
-}
+_POSTNORM = {"ext_state_num": 4, "links_feature": "position", "max_transition_length": 7}
 # kinds of pre-trained models: name -> arch, criterion, flags
 KINDS = {
     "exlm": ("exlm_base", DAG, {"ext_state_num": 3}),
     "sparse": ("exlm_base", DAG, _SPARSE),
-    "postnorm": ("p_roberta_ext_denselink_base", DAG, _POSTNORM),
+    "postnorm": ("p_roberta_ext_denselink_base", DAG, {**_POSTNORM, "activation_fn": "relu"}),
     "ctc": ("exlm_base", CTC, {"ext_state_num": 3}),
     "mlm": ("mlm_smiles", "masked_lm", {}),
     "mlm_1d": ("mlm_smiles", "masked_lm", {"rope_dimensions": 1, "untie_weights_roberta": True}),
     "repeated": ("p_roberta_base", "masked_lm", {"repeat_times": 3}),
 }
 EXPORTED = ("exlm", "sparse", "postnorm", "mlm", "mlm_1d")  # those that transformers has a class for
-SMALL = {
-    "encoder_layers": 2,
-    "encoder_embed_dim": 32,
-    "encoder_ffn_embed_dim": 48,
-    "encoder_attention_heads": 4,
-    "max_positions": 256,
-    "dropout": 0.0,
-    "attention_dropout": 0.0,
-}
+SMALL = {"encoder_layers": 2, "encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_positions": 256}
+SMALL |= {"encoder_attention_heads": 4, "dropout": 0.0, "attention_dropout": 0.0}
 
 
 def dictionary(words: int | Sequence[str] = 20) -> Dictionary:
@@ -130,12 +117,6 @@ def rows(symbols: Dictionary, lengths: Sequence[int], rng: np.random.Generator) 
     """So many random words, and </s>."""
     ids = (rng.integers(symbols.nspecial, len(symbols) - 1, length) for length in lengths)
     return [[*row.tolist(), symbols.eos()] for row in ids]
-
-
-def molecules(symbols: Dictionary, *smiles: str) -> list[Tensor]:
-    """<s>, the tokens of each SMILES, </s>."""
-    rows = ([symbols.bos(), *map(symbols.index, tokenize(one)), symbols.eos()] for one in smiles)
-    return [torch.tensor(row) for row in rows]
 
 
 def sample(symbols: Dictionary, sentences: Sequence[tuple[Tensor, Tensor]]) -> dict:

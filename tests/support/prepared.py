@@ -98,6 +98,8 @@ def write_properties(folder: Path, splits: dict, kind="classification", words=8,
         ids = [[symbols.nspecial + t for t in tokens] + [symbols.eos()] for tokens, _ in rows]
         builders.write_split(folder, name, ids, symbols)
         np.save(folder / f"{name}.labels.npy", np.array([labels for _, labels in rows], np.float32))
+        lines = [f"{number}\tC\n" for number in range(2, len(rows) + 2)]
+        builders.write_file(folder / f"{name}.tsv", "".join(["line\tsmiles\n", *lines]))
     mean, std = label_scale(np.array([labels for _, labels in splits["train"]]), kind)
     info = PropertyInfo(kind, tuple("abc"[: len(mean)]), mean, std)
     text = {"dictionary": Vocabulary.of(symbols.symbols, folder).identity, **info.to_dict(), **state}
@@ -167,4 +169,6 @@ def _molecules(folder: Path, name: str, count: int) -> None:
         ]
         splits[split] = [(row, [i % 2, (i // 2) % 2]) for i, row in enumerate(molecules)]
         sizes[split] = {"molecules": rows, "longest": 2 + max(map(len, molecules))}
-    write_properties(folder, splits, kind, ATOMS.symbols[ATOMS.nspecial : -1], dataset=name, sizes=sizes)
+    write_properties(
+        folder, splits, kind, ATOMS.symbols[ATOMS.nspecial : -1], dataset=name, sizes=sizes, split={}
+    )

@@ -12,29 +12,26 @@
 #include <set>
 #include <string>
 
-using at::Tensor;
+using at::Tensor, at::detail::make_tensor;
 using c10::IValue, c10::Storage, c10::StorageImpl, c10::TensorImpl;
 using Keys = c10::DispatchKeySet;
 using torch::jit::Stack;
 
-static const c10::Device CARD(c10::kCUDA, 0);
-static void (*on_wait)(const char*) = nullptr;  // is told the operator that waits for the card
-extern "C" __attribute__((visibility("default"))) void tell_waits(void (*f)(const char*)) { on_wait = f; }
+static const c10::Device CARD(c10::kCUDA, 0), HOST(c10::kCPU);
+static void (*on_wait)() = nullptr;  // is called where something waits for the card
+extern "C" __attribute__((visibility("default"))) void tell_waits(void (*f)()) { on_wait = f; }
 
 // Operators whose CUDA kernels read a number on the host.
 static const std::set<std::string> READERS = {
     "_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "unique_consecutive",
     "unique_dim", "repeat_interleave", "bincount", "is_nonzero", "masked_scatter_"};
 
-static Storage storage_of(size_t bytes, c10::DataPtr data) {
-  return c10::make_intrusive<StorageImpl>(
-      StorageImpl::use_byte_size_t(), bytes, std::move(data), c10::GetAllocator(c10::kCPU), true);
-}
-
-// The same memory, kept by `host`, as the card's.
-static Storage on_card(const Storage& host) {
+// The same memory on the other device, kept by `storage`.
+static Storage alias(const Storage& storage, c10::Device device) {
   auto free = [](void* owner) { delete static_cast<Storage*>(owner); };
-  return storage_of(host.nbytes(), {host.mutable_data(), new Storage(host), free, CARD});
+  return c10::make_intrusive<StorageImpl>(
+      StorageImpl::use_byte_size_t(), storage.nbytes(),
+      c10::DataPtr(storage.mutable_data(), new Storage(storage), free, device), c10::GetAllocator(c10::kCPU), true);
 }
 
 static Tensor with_sizes(Tensor t, const Tensor& like) {
@@ -44,50 +41,28 @@ static Tensor with_sizes(Tensor t, const Tensor& like) {
 
 // What is on the card of an operator's arguments, and its aliases on the host.
 struct Aliases {
-  std::vector<std::pair<Storage, Storage>> storages;
-  std::vector<std::pair<Tensor, Tensor>> tensors;
-
-  Storage to_host(const Storage& card) {
-    for (auto& [known, host] : storages)
-      if (known.is_alias_of(card)) return host;
-    storages.emplace_back(card, storage_of(card.nbytes(), {card.mutable_data(), c10::kCPU}));
-    return storages.back().second;
-  }
+  std::vector<std::pair<Tensor, Tensor>> known;
 
   Tensor to_host(const Tensor& t) {
     if (!t.defined() || !t.is_cuda()) return t;
-    auto alias = at::detail::make_tensor<TensorImpl>(to_host(t.storage()), Keys(c10::DispatchKey::CPU), t.dtype());
-    tensors.emplace_back(t, with_sizes(alias, t));
-    return alias;
+    auto host = make_tensor<TensorImpl>(alias(t.storage(), HOST), Keys(c10::DispatchKey::CPU), t.dtype());
+    return known.emplace_back(t, with_sizes(host, t)).second;
   }
 
   Tensor to_card(const Tensor& t) {
     if (!t.defined()) return t;
-    for (auto& [card, host] : tensors) {
-      if (host.is_same(t)) return card;
-      if (host.storage().is_alias_of(t.storage()))  // a view; it has the keys of what it views, as inference asks
-        return with_sizes(at::detail::make_tensor<TensorImpl>(
-            TensorImpl::VIEW, Storage(card.storage()), card.key_set(), t.dtype()), t);
-    }
-    return with_sizes(at::detail::make_tensor<TensorImpl>(
-        on_card(t.storage()), Keys(c10::DispatchKey::CUDA), t.dtype()), t);
-  }
-
-  // Takes over what the operator has given another size or storage (out=, resize_, set_).
-  void update() {
-    for (auto& [card, host] : storages)
-      if (card.data() != host.data()) {
-        auto grown = on_card(storage_of(host.nbytes(), std::move(host.unsafeGetStorageImpl()->mutable_data_ptr())));
-        host.unsafeGetStorageImpl()->set_data_ptr_noswap({grown.mutable_data(), c10::kCPU});
-        card.unsafeGetStorageImpl()->set_nbytes(grown.nbytes());
-        card.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(grown.unsafeGetStorageImpl()->mutable_data_ptr()));
+    const void* memory = t.storage().data();
+    for (auto& [card, host] : known) {
+      if (host.is_same(t)) {
+        if (card.storage().data() != memory)  // it was resized, as out= is
+          card.unsafeGetTensorImpl()->set_storage_keep_dtype(alias(t.storage(), CARD));
+        return with_sizes(card, t);
       }
-    for (auto& [card, host] : tensors) {
-      for (auto& [storage, alias] : storages)
-        if (alias.is_alias_of(host.storage()) && !storage.is_alias_of(card.storage()))
-          card.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
-      with_sizes(card, host);
+      if (memory && card.storage().data() == memory)  // a view: with the keys of what it views, as inference asks
+        return with_sizes(
+            make_tensor<TensorImpl>(TensorImpl::VIEW, Storage(card.storage()), card.key_set(), t.dtype()), t);
     }
+    return with_sizes(make_tensor<TensorImpl>(alias(t.storage(), CARD), Keys(c10::DispatchKey::CUDA), t.dtype()), t);
   }
 };
 
@@ -102,60 +77,32 @@ static IValue each(const IValue& value, F f) {
 }
 
 static void run_on_host(const c10::OperatorHandle& op, Stack* stack) {
-  auto& schema = op.schema();
-  const std::string full = schema.name(), name = full.substr(full.find("::") + 2);
+  const std::string full = op.schema().name(), name = full.substr(full.find("::") + 2);
   const bool copies = name == "copy_", indexes = name.find("index") != std::string::npos;
+  const auto given = stack->end() - op.schema().arguments().size();
+  const bool downwards = copies && !given[0].toTensor().is_cuda(), upwards = copies && !given[1].toTensor().is_cuda();
+  if (on_wait && (READERS.count(name) || downwards || (upwards && !given[2].toBool()))) on_wait();
   Aliases aliases;
-  Stack arguments(stack->end() - schema.arguments().size(), stack->end());
-  torch::jit::drop(*stack, schema.arguments().size());
-  const bool downwards = copies && !arguments[0].toTensor().is_cuda(), upwards = copies && !arguments[1].toTensor().is_cuda();
-  if (on_wait && (READERS.count(name) || downwards || (upwards && !arguments[2].toBool())))
-    on_wait(downwards ? "copy to the host" : upwards ? "copy to the card" : name.c_str());
   bool any = false, foreign = false;
-  for (auto& argument : arguments) {
-    const bool list = argument.isList();
-    argument = each(argument, [&](const Tensor& t) {
+  for (auto argument = given; argument != stack->end(); argument++) {
+    const bool list = argument->isList();
+    *argument = each(*argument, [&](const Tensor& t) {
       any |= t.defined() && t.is_cuda();
       foreign |= t.defined() && !t.is_cuda() && t.dim() > 0 && !copies && !(indexes && list);
       return aliases.to_host(t);
     });
-    if (argument.isStorage() && argument.toStorage().device() == CARD) argument = aliases.to_host(argument.toStorage());
-    if (argument.isDevice() && argument.toDevice().is_cuda()) argument = c10::Device(c10::kCPU);
+    if (argument->isDevice() && argument->toDevice().is_cuda()) *argument = HOST;
   }
   TORCH_CHECK(!(any && foreign), full, ": Expected all tensors to be on the same device, but found cuda:0 and cpu");
-
-  // Half precision to float32 at once, which only the GPU's kernels can.
-  const bool softmax = name == "_softmax" || name == "_log_softmax";
-  const bool backward = name == "_softmax_backward_data" || name == "_log_softmax_backward_data";
-  Tensor narrow;
-  if (softmax && arguments[2].toBool()) {
-    arguments[0] = arguments[0].toTensor().to(at::kFloat);
-    arguments[2] = false;
-  }
-  if (backward && arguments[3].toScalarType() != arguments[0].toTensor().scalar_type()) {
-    narrow = arguments.back().toTensor();
-    arguments[3] = at::kFloat;
-    arguments.back() = at::empty(narrow.sizes(), at::kFloat);
-  }
-
   at::AutoDispatchBelowADInplaceOrView guard;
-  auto wide = narrow.defined() ? arguments.back().toTensor() : Tensor();
-  for (auto& argument : arguments) stack->push_back(std::move(argument));
   op.redispatchBoxed(Keys(c10::DispatchKey::CPU), stack);
-  aliases.update();
-  if (narrow.defined()) {
-    narrow.copy_(wide);
-    stack->back() = narrow;
-  }
-  for (auto value = stack->end() - schema.returns().size(); value != stack->end(); value++)
+  for (auto value = stack->end() - op.schema().returns().size(); value != stack->end(); value++)
     *value = each(*value, [&](const Tensor& t) { return aliases.to_card(t); });
 }
 
 TORCH_LIBRARY_IMPL(_, CUDA, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>()); }
-// Composite in PyTorch, with tables of kernels by device behind them.
-TORCH_LIBRARY_IMPL(aten, CUDA, m) {
-  m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
-}
+// Composite in PyTorch, with tables of kernels by device behind it.
+TORCH_LIBRARY_IMPL(aten, CUDA, m) { m.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&run_on_host>()); }
 
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<c10::kCUDA> {
   c10::Device exchangeDevice(c10::Device) const override { return CARD; }

@@ -2,48 +2,36 @@
 
 Tensors on cuda:0 are PyTorch's own, with the host's memory (pretended_card.cpp). PyTorch thus refuses what it
 refuses on a GPU (tensors on several devices, ``.numpy()``), and runs backward passes in the autograd thread
-of the GPU. The DAG op's CUDA kernels are the emulated ones of tests/cuda_emulation. :func:`waits` counts what
-would wait for the GPU.
+of the GPU. The DAG op's CUDA kernels are the emulated ones of tests/cuda_emulation. ``waits`` counts what
+would wait for the GPU, by file and function.
 
 It shows nothing of kernels, streams, memory or speed, and random numbers are the CPU's.
 """
 
-import contextlib
 import ctypes
 import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 HERE = Path(__file__).resolve()
-SOURCE = HERE.with_suffix(".cpp")
+SOURCE, BUILD = HERE.with_suffix(".cpp"), HERE.parents[2] / "build"
 TORCH = Path(importlib.util.find_spec("torch").origin).parent
+assert "torch" not in sys.modules, "torch was imported before the card"
 
-
-def insert() -> ctypes.CDLL:
-    """Loads the card, which is compiled once for each of its sources and each PyTorch."""
-    assert "torch" not in sys.modules, "torch was imported before the card"
-    key = hashlib.sha256(SOURCE.read_bytes() + str(TORCH).encode()).hexdigest()[:16]
-    library = HERE.parents[2] / "build" / f"pretended_card-{key}.so"
-    if not library.exists():
-        library.parent.mkdir(exist_ok=True)
-        part = library.with_suffix(f".{os.getpid()}")
-        command = (
-            f"g++ -std=c++20 -O1 -shared -fPIC {SOURCE} -I{TORCH}/include -L{TORCH}/lib -lc10 -ltorch_cpu"
-        )
-        subprocess.run([*command.split(), "-o", part], check=True)
-        part.replace(library)
-    for name in ("libc10.so", "libtorch_cpu.so"):  # for the card to find
-        ctypes.CDLL(str(TORCH / "lib" / name), ctypes.RTLD_GLOBAL)
-    return ctypes.CDLL(str(library))
-
-
-card = insert()
+key = hashlib.sha256(SOURCE.read_bytes() + str(TORCH).encode()).hexdigest()[:16]
+compiled = BUILD / f"pretended_card-{key}.so"
+if not compiled.exists():
+    BUILD.mkdir(exist_ok=True)
+    command = f"g++ -std=c++20 -O1 -shared -fPIC {SOURCE} -I{TORCH}/include -L{TORCH}/lib -lc10 -ltorch_cpu"
+    subprocess.run([*command.split(), "-o", part := compiled.with_suffix(".part")], check=True)
+    part.replace(compiled)
+for name in ("libc10.so", "libtorch_cpu.so"):  # for the card to find
+    ctypes.CDLL(str(TORCH / "lib" / name), ctypes.RTLD_GLOBAL)
+card = ctypes.CDLL(str(compiled))
 
 import torch  # noqa: E402
 
@@ -65,44 +53,38 @@ for name, value in VALUES.items():
     setattr(torch.cuda, name, lambda *args, value=value, **kwargs: value)
 torch.Tensor.pin_memory = lambda tensor, *args: tensor
 
+
+def widened(original):
+    """Half precision to float32 at once, which only the GPU's kernels can."""
+    return lambda x, dim, dtype=None, **more: original(x if dtype is None else x.to(dtype), dim, **more)
+
+
+for owner in (torch, torch.Tensor):
+    for name in ("softmax", "log_softmax"):
+        setattr(owner, name, widened(getattr(owner, name)))
+
 from fs_plugins.custom_ops import library  # noqa: E402
 from tests import cuda_emulation  # noqa: E402
 
-with tempfile.TemporaryDirectory() as folder:
-    kernels = cuda_emulation.build("g++", Path(folder) / "emulated.so")._library
-load_cpu = library.load
+kernels, load_cpu = cuda_emulation.build(BUILD / "emulated.so"), library.load
 library.load = lambda device: kernels if device == "cuda" else load_cpu(device)
 
-counters: list[Counter] = []
+waits: Counter[str] = Counter()
 
 
-def asking() -> str:
-    """Returns the file and function that a wait is of: the innermost that is not torch's."""
-    frame = sys._getframe(2)
+@ctypes.CFUNCTYPE(None)
+def on_wait() -> None:
+    """Counts a wait of the innermost function that is not torch's."""
+    frame = sys._getframe(1)
     while frame and (frame.f_code.co_filename == str(HERE) or str(TORCH) in frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
-        return "a backward pass"
+        waits["a backward pass"] += 1
+        return
     path = frame.f_code.co_filename
     root = next((root for root in ("fs_plugins", "fairseq", "fairseq_cli") if f"/{root}/" in path), None)
     path = path[path.rindex(f"/{root}/") + 1 :] if root else Path(path).name
-    return f"{path} {frame.f_code.co_qualname}:{frame.f_lineno}"
-
-
-@ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-def on_wait(operator: bytes) -> None:
-    for counter in counters:
-        counter[f"{asking()} {operator.decode()}"] += 1
+    waits[f"{path} {frame.f_code.co_qualname.split('.<locals>')[0]}"] += 1
 
 
 card.tell_waits(on_wait)
-
-
-@contextlib.contextmanager
-def waits():
-    """Gives a Counter of the waits inside, by file, function, line and operator."""
-    counters.append(counter := Counter())
-    try:
-        yield counter
-    finally:
-        counters.remove(counter)

@@ -54,7 +54,6 @@ def test_a_folder_that_was_filled_anew_says_nothing(checkpoint, tmp_path, text):
     path, file = checkpoint(), tmp_path / "data" / "dict.txt"
     file.unlink() if text is None else file.write_text(text)
     found = read_checkpoint(path)
-    assert found.dictionary is None
     check_dictionary(found, dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
     with pytest.raises(UserError, match="5 entries.* 8"):
         check_dictionary(found, dictionary(tmp_path / "d", "<mask> 1\n"), "...")

@@ -70,9 +70,7 @@ def test_a_training_and_its_evaluation_unless_one_fails(bash):
     for name in ("last", "best"):
         write_file(bash.save / f"checkpoint_{name}.pt", "")
     assert bash("exit 0").returncode == 0
-    assert [path.name for path in bash.save.glob("*.pt")] == [
-        "checkpoint_best.pt"
-    ]  # the last is of no more use
+    assert [path.name for path in bash.save.glob("*.pt")] == ["checkpoint_best.pt"]  # the last is of no use
 
 
 def test_a_limit_of_time_is_no_end(bash):
@@ -120,28 +118,19 @@ def chosen(*user, flags="", **more) -> list[str]:
     return training.flags.words()
 
 
-def test_checkpoints_of_epochs_that_are_to_be_kept():
-    """Which the scripts do not save otherwise."""
-    assert chosen() == ["--no-epoch-checkpoints"]
-    assert chosen("--keep-last-epochs", "2") == ["--keep-last-epochs", "2"]
-
-
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
-    best, maximize, kept = (
-        "--best-checkpoint-metric",
-        "--maximize-best-checkpoint-metric",
-        "--no-epoch-checkpoints",
-    )
-    by_f1, of_squad = f"{best} f1 {maximize}", {"metrics": ("f1", "em", "loss")}
-    assert chosen(flags=by_f1) == [*by_f1.split(), kept]
-    assert chosen(best, "loss", flags=by_f1, **of_squad) == [best, "loss", kept]
-    assert chosen(best, "em", flags=by_f1, **of_squad) == [best, "em", kept, maximize]
+    best, maximize, kept = f"{launch.BEST} f1 {launch.MAXIMIZE}", launch.MAXIMIZE, "--no-epoch-checkpoints"
+    assert chosen() == [kept] and chosen("--keep-last-epochs", "2") == ["--keep-last-epochs", "2"]
+    assert chosen(flags=best) == [*best.split(), kept]
+    of_squad = {"flags": best, "metrics": ("f1", "em", "loss")}
+    assert chosen(launch.BEST, "loss", **of_squad) == [launch.BEST, "loss", kept]
+    assert chosen(launch.BEST, "em", **of_squad) == [launch.BEST, "em", kept, maximize]
     falls = {"loss", "ppl", "rmse", "mae", SCALED}
     for metric in {*launch.Training.metrics, SCALED, *itertools.chain(*METRICS.values())}:
-        assert (maximize in chosen(best, metric, metrics=(metric,))) == (metric not in falls)
-    with pytest.raises(UserError, match=f"{best} auc: choose one of rmse"):
-        chosen(best, "auc", metrics=("rmse",))
+        assert (maximize in chosen(launch.BEST, metric, metrics=(metric,))) == (metric not in falls)
+    with pytest.raises(UserError, match="rmse"):
+        chosen(launch.BEST, "auc", metrics=("rmse",))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """Pre-training: what fairseq makes of the flags, batches, and what is refused."""
 
 import itertools
-import re
 import shutil
 from unittest.mock import MagicMock
 
-import numpy as np
 import pytest
 from fairseq import options, tasks
-from fairseq.data import data_utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 from lib.command_line import UserError
@@ -41,9 +38,7 @@ def test_every_model_has_one_and_the_same_encoder():
     assert found == dict.fromkeys(MODELS, [True, 24, 1024, 4096, 16, *found["mlm"][5:]])
 
 
-@pytest.mark.parametrize(
-    "schedule", ["fixed", "inverse_sqrt", "cosine", "tri_stage", "manual", "pass_through"]
-)
+@pytest.mark.parametrize("schedule", ["fixed", "inverse_sqrt", "cosine", "tri_stage"])
 def test_another_schedule_gets_no_flags_of_ours(schedule):
     """fairseq's parser refuses those that a schedule does not know."""
     words = ["data", *flags(TEXT, "exlm", "small", "--lr-scheduler", schedule, "--cpu").words()]
@@ -51,20 +46,15 @@ def test_another_schedule_gets_no_flags_of_ours(schedule):
     assert args.lr_scheduler == schedule and getattr(args, "warmup_updates", 0) != 100  # that of configs/
 
 
-@pytest.mark.parametrize(
-    "precision", ["--amp", "--bf16", "--fp16", "--fp32", "--memory-efficient-fp16", "--memory-efficient-bf16"]
-)
+PRECISIONS = {
+    f"--{name}" for name in ("amp", "bf16", "fp16", "memory-efficient-fp16", "memory-efficient-bf16")
+}
+
+
+@pytest.mark.parametrize("precision", [*sorted(PRECISIONS), "--fp32"])
 def test_the_user_s_precision_replaces_the_default(precision):
     found = flags(TEXT, "exlm", "small", "--gpus", 1, precision)
-    of_precision = {
-        "--amp",
-        "--bf16",
-        "--fp16",
-        "--fp32",
-        "--memory-efficient-fp16",
-        "--memory-efficient-bf16",
-    }
-    assert of_precision & found.keys() == {precision} - {"--fp32"}
+    assert PRECISIONS & found.keys() == {precision} - {"--fp32"}
 
 
 @pytest.mark.parametrize(
@@ -148,19 +138,9 @@ def test_every_model_and_machine_validates_on_the_same_sentences(script, data, m
     assert len({*first}) == 8 and all(other == first for other in others)
 
 
-def test_an_update_is_as_many_sentences_as_asked_for(toy_inputs):
-    """Also of no multiple of 8, which fairseq makes of them otherwise."""
-    words = pages.command(TEXT, "mlm", "smoke", toy_inputs / "text", "s", "--cpu", "--batch-size", 13)
-    args = options.parse_args_and_arch(options.get_training_parser(), words[1:])
-    batches = data_utils.batch_by_size(
-        np.arange(30), None, np.full(30, 9), None, args.batch_size, args.required_batch_size_multiple
-    )
-    assert [*map(len, batches)] == [13, 13, 4]
-
-
 def test_data_of_another_kind(folder, toy_inputs, tmp_path):
-    def ask(script, data):
-        return pages.resolve(script, "exlm", "smoke", data, tmp_path / "save")
+    def ask(script, data, *words):
+        return pages.resolve(script, "exlm", "smoke", data, tmp_path / "save", *words)
 
     a, b, c = folder("a", "c="), folder("b", "=c"), folder("c", "c=")
     ask(SMILES, f"{a}:{c}")
@@ -168,17 +148,19 @@ def test_data_of_another_kind(folder, toy_inputs, tmp_path):
         ask(SMILES, f"{a}:{c}:{b}")
     other = shutil.copy(toy_inputs / "checkpoints/exlm-smiles.pt", c)  # of other atoms
     with pytest.raises(ValueError, match="c/dict.txt.*of that of --restore-file"):
-        pages.resolve(SMILES, "exlm", "smoke", c, tmp_path / "save", "--restore-file", other)
-    corpora = [  # content of prepared.json, and what is said
-        ('{"kind": "smiles"}', "give it to pretrain_smiles.sh"),
-        ('{"kind": "text", "vocabulary": "0a"}', "prepare it again"),
-    ]
-    others = [(file, "{}", "finetune_") for file in ("molecules.json", "../summary.json")]
-    for i, (file, content, said) in enumerate([*(("prepared.json", *one) for one in corpora), *others]):
+        ask(SMILES, c, "--restore-file", other)
+    for i, (file, content) in enumerate(
+        [
+            ("prepared.json", '{"kind": "smiles"}'),
+            ("prepared.json", '{"kind": "text", "vocabulary": "0a"}'),
+            ("molecules.json", "{}"),  # of a fine-tuning
+            ("../summary.json", "{}"),
+        ]
+    ):
         data = folder(f"{i}/data")
         ask(TEXT, data)
         write_file(data / file, content)
-        with pytest.raises(UserError, match=f"{i}/data.*{re.escape(said)}"):
+        with pytest.raises(UserError, match=f"{i}/data"):
             ask(TEXT, data)
 
 
