@@ -20,21 +20,24 @@ report.tsv            molecules that were skipped, or kept with a remark: line, 
 """
 
 import argparse
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable
-from itertools import compress, starmap
+from itertools import starmap
 from pathlib import Path
 from textwrap import shorten
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
+import pandas as pd
 import rdkit
 from lib import splits
 from lib.command_line import UserError, argument_parser, counted, proportion, script, whole
 from lib.data.datasets import write_dataset
 from lib.data.frames import TableFormat, add_table_arguments
 from lib.files import read_json, sha256, tsv_line, write_lines
-from lib.labelled_molecules import Molecule, far_labels, read_labels, read_lmdbs, read_table
+from lib.labelled_molecules import far_labels, labels_of, read_lmdbs, read_table
 from lib.moleculenet import KNOWN, KnownSet
 
 from fs_plugins.data.molecules import canonical_smiles, murcko_scaffold, parse_molecule
@@ -45,8 +48,8 @@ from fs_plugins.files import atomic, new_folder, write_json
 from fs_plugins.finetuning.moleculenet.data import MOLECULES_FILE, label_scale
 from fs_plugins.finetuning.outputs import KINDS, PropertyInfo
 
-Splits = dict[str, list[Molecule]]  # "train", "valid", "test"
 FEW = 5  # labels of a class, below which metrics say little
+LISTED = 10  # most rows listed in a message
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,106 +82,151 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def encode(molecules: list[Molecule], args: argparse.Namespace, allow_valence: bool, known: set) -> Counter:
-    """Reads the SMILES of all molecules; returns which tokens are not ``known``, and how often they occur.
-    Molecules with such tokens are kept and reported. Raises UserError if more than --max-unknown have some,
-    or most molecules cannot be used."""
-    unknown_tokens, affected, readable = Counter(), 0, [row for row in molecules if not row.fault]
-    for row in readable:
+def check_labels(rows: pd.DataFrame, cells: pd.DataFrame, args: argparse.Namespace) -> pd.DataFrame:
+    """Returns the labels of all rows. Cells that are not labels raise UserError or, with --skip-broken, are
+    remarks, and faults of rows without another label."""
+    labels, broken = labels_of(cells, args.kind, args.missing)
+    # the cells of a row that is too long say so, as its SMILES does
+    checked = rows["fault"].eq("") & ~rows["smiles"].str.contains(r"\s")
+    wrong = broken[checked & broken.any(axis=1)]
+    for row, which in wrong.iterrows():
+        named = ", ".join(f"{name} is {cells.at[row, name]!r}" for name in cells.columns[which])
+        rows.at[row, "remarks"].append(f"not a label: {named}")
+        rows.at[row, "fault"] = f"not a label: {named}" if labels.loc[row].isna().all() else ""
+    if len(wrong) and not args.skip_broken:
+        words = dict.fromkeys(str(cell) for cell in cells.to_numpy()[broken.to_numpy()])
+        words = [word for word in words if not re.search(r"\d", word)][:4] or ["NA"]
+        wanted = {"classification": "0 or 1 (--kind regression: numbers)", "regression": "numbers, as 1.5"}
+        first = rows.loc[wrong.index[:LISTED]].itertuples()
+        raise UserError(
+            f"{args.source} has {counted(len(wrong), 'row')} with cells that are no labels: "
+            f"{wanted[args.kind]}. Choose --label-columns, name those that stand for a missing label "
+            f"(--missing {shlex.join(words)}), correct them, or leave them out (--skip-broken)"
+            + "".join(f"\n  line {row.line}: {row.remarks[0][:200]}" for row in first)
+        )
+    return labels
+
+
+def encode(
+    rows: pd.DataFrame, args: argparse.Namespace, allow_valence: bool, known: set
+) -> tuple[pd.DataFrame, Counter]:
+    """Returns the rows that can be used, with "canonical" SMILES, by which repeated molecules are found,
+    "written", as the model gets it, its "tokens" and, if it is needed, "scaffold"; and how often tokens occur
+    that are not ``known``. Raises UserError if too many molecules have such tokens, or cannot be used."""
+    found, unknown_tokens = {}, Counter()
+    for row, smiles in rows.loc[rows["fault"].eq(""), "smiles"].items():
         try:
-            molecule = parse_molecule(row.smiles, allow_valence)
-            row.canonical = canonical_smiles(molecule, row.smiles)
-            row.written = row.canonical if args.smiles == "canonical" else row.smiles
-            row.tokens = tokenize(row.written)
-            if args.split == "scaffold":  # table 9 has DeepChem's splits, of SMILES as they are spelled
-                row.scaffold = murcko_scaffold(molecule, as_spelled=args.dataset in KNOWN)
+            molecule = parse_molecule(smiles, allow_valence)
+            canonical = canonical_smiles(molecule, smiles)
+            written = canonical if args.smiles == "canonical" else smiles
+            # table 9 has DeepChem's splits, of SMILES as they are spelled
+            scaffold = murcko_scaffold(molecule, args.dataset in KNOWN) if args.split == "scaffold" else ""
+            found[row] = canonical, written, tokenize(written), scaffold
         except ValueError as error:
-            row.fault = str(error)
+            rows.at[row, "fault"] = f"invalid SMILES: {error}"
             continue
         if allow_valence:
             try:
-                parse_molecule(row.smiles)
+                parse_molecule(smiles)
             except ValueError as error:
-                row.remarks.append(str(error))
-        if unknown := [token for token in row.tokens if token not in known]:
-            affected += 1
-            unknown_tokens.update(unknown)
-            row.remarks.append(f"unknown tokens {' '.join(sorted({*unknown}))}")
-    if affected > args.max_unknown * len(readable):
-        named = ", ".join(f"{token} ({count})" for token, count in unknown_tokens.most_common(15))
+                rows.at[row, "remarks"].append(f"valence: {error}")
+    faulty = rows[rows["fault"].ne("")]
+    if 2 * len(faulty) > len(rows):
+        line, smiles, fault = faulty.iloc[0][["line", "smiles", "fault"]]
         raise UserError(
-            f"{affected} of {counted(len(readable), 'molecule')} have tokens missing from the dictionary: "
-            f"{named}. Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
+            f"{len(faulty):,} of {counted(len(rows), 'row')} cannot be used: line {line} is {smiles[:60]!r}, "
+            f"{fault}: choose other columns"
         )
-    faulty = [row for row in molecules if row.fault]
-    if 2 * len(faulty) > len(molecules) or not molecules:
-        first = f": line {faulty[0].line} is {faulty[0].smiles[:60]!r}, {faulty[0].fault}" if faulty else ""
+    columns = ["canonical", "written", "tokens", "scaffold"]
+    kept = rows.join(pd.DataFrame.from_dict(found, orient="index", columns=columns), how="inner")
+    unknown = kept["tokens"].map(lambda tokens: [token for token in tokens if token not in known])
+    for row, tokens in unknown[unknown.astype(bool)].items():
+        unknown_tokens.update(tokens)
+        rows.at[row, "remarks"].append(f"unknown tokens: {' '.join(sorted({*tokens}))}")
+    if (affected := unknown.astype(bool).sum()) > args.max_unknown * len(kept):
         raise UserError(
-            f"{len(faulty):,} of {counted(len(molecules), 'row')} cannot be used{first}: choose other columns"
+            f"{affected} of {counted(len(kept), 'molecule')} have tokens missing from the dictionary: "
+            f"{times(unknown_tokens)}. Is it the one of the pre-training? If so, and you accept this, raise "
+            "--max-unknown"
         )
-    return unknown_tokens
+    return kept, unknown_tokens
 
 
-def split(molecules: list[Molecule], args: argparse.Namespace) -> tuple[Splits, int | None]:
-    """Returns the parts of the molecules that can be used, and the seed that they were drawn by, if they
-    were. Raises ValueError if a part comes out empty, or for an unknown one."""
-    kept, drawn = [row for row in molecules if not row.fault], args.split == "random"
+def split(kept: pd.DataFrame, args: argparse.Namespace) -> tuple[dict[str, pd.DataFrame], bool]:
+    """Returns the parts of the rows that can be used, and whether they were drawn by --seed. Raises
+    ValueError if a part comes out empty, or for an unknown one."""
+    drawn = args.split == "random"
     if args.split == "scaffold":
-        rows_of = splits.scaffold_split([row.scaffold for row in kept])
+        places = splits.scaffold_split([*kept["scaffold"]])
     elif drawn:
-        rows_of = splits.random_split(len(kept), args.seed)
+        places = splits.random_split(len(kept), args.seed)
     else:
-        places = [f"line {row.line}" for row in kept]
-        rows_of, drawn = splits.given_split([row.split for row in kept], args.seed, places)
-    return {part: [kept[i] for i in rows] for part, rows in rows_of.items()}, args.seed if drawn else None
+        lines = [f"line {line}" for line in kept["line"]]
+        places, drawn = splits.given_split([*kept["split"]], args.seed, lines)
+    return {part: kept.iloc[of_part] for part, of_part in places.items()}, drawn
 
 
-def labels_remarks(labels: dict[str, np.ndarray], names: list[str], classification: bool) -> list[str]:
+def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> list[str]:
     """Returns what to report of properties with few labels of a class, or without labels that differ, for
     each split. Raises UserError if no property can be learned, or the best epoch not be chosen."""
     remarks = []
     for part, values in labels.items():
-        same = np.isnan(values).all(0) | (np.fmin.reduce(values) == np.fmax.reduce(values))
-        what, few, shown = "labels that differ", same, names
-        # by a single value the best epoch of a regression can be chosen
-        fatal = same if classification or part == "train" else np.isnan(values).all(0)
+        counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
+        what, about = "labels that differ", "no labels that differ"
+        least, enough = values.nunique() - 1, 1
         if classification:
-            positive, negative = ((values == label).sum(0) for label in (1, 0))
-            what, few = "labels of both classes", np.minimum(positive, negative) < FEW
-            counts = zip(names, positive, negative, strict=True)
-            shown = [f"{name} ({p} positive, {n} negative)" for name, p, n in counts]
-        if fatal.all() and part != "test":
-            raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")
-        if few.any():
+            least, enough, what = counts.min(axis=1), FEW, "labels of both classes"
             about = f"fewer than {FEW} labels of a class, too few for a reliable metric"
-            about = about if classification else f"no {what}"
-            remarks.append(f"{part}: {about}: {listed(compress(shown, few))}")
+        # by a single value the best epoch of a regression can be chosen
+        fatal = least if classification or part == "train" else values.count()
+        if fatal.le(0).all() and part != "test":
+            raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")
+        if len(few := counts[least < enough]):
+            shown = [f"{name} ({p} positive, {n} negative)" for name, p, n in few.itertuples()]
+            remarks.append(f"{part}: {about}: {listed(shown if classification else few.index)}")
     return remarks
 
 
-def write_folder(folder: Path, molecules: list[Molecule], parts: Splits, labels: dict, dictionary) -> dict:
-    """Writes all but molecules.json, of all ``molecules`` of the source. Returns for each part how many
-    ``molecules``, ``longest``, the most tokens of one with <s> and </s>, and of each property how many
-    ``labels`` and how many of them are ``positives``, that is 1."""
+def write_folder(folder: Path, parts: dict[str, pd.DataFrame], labels: dict, dictionary) -> dict:
+    """Writes dictionary and splits. Returns for each how many ``molecules``, ``longest``, the most tokens of
+    one with <s> and </s>, and of each property how many ``labels`` and how many of them are ``positives``,
+    that is 1."""
     sizes = {}
     for part, rows in parts.items():
-        sentences = [[*map(dictionary.index, row.tokens), dictionary.eos()] for row in rows]
+        sentences = [[*map(dictionary.index, tokens), dictionary.eos()] for tokens in rows["tokens"]]
         write_dataset(folder / part, sentences, len(dictionary) + 1)
         with atomic(folder / f"{part}.labels.npy", "wb") as file:
-            np.save(file, labels[part])
-        table = [("line", "smiles"), *((row.line, row.written) for row in rows)]
-        write_lines(folder / f"{part}.tsv", starmap(tsv_line, table))
+            np.save(file, np.ascontiguousarray(labels[part]))
+        write_table(folder / f"{part}.tsv", rows[["line", "written"]].rename(columns={"written": "smiles"}))
         sizes[part] = {"molecules": len(rows), "longest": 1 + max(map(len, sentences))}
-        sizes[part]["labels"] = (~np.isnan(labels[part])).sum(0).tolist()
-        sizes[part]["positives"] = (labels[part] == 1).sum(0).tolist()
-    report = [("line", "split", "status", "reason", "smiles")]
-    for row in sorted(molecules, key=lambda row: row.line):
-        status, reasons = ("skipped", [row.fault]) if row.fault else ("kept", row.remarks)
-        report += [(row.line, row.split, status, reason, row.smiles) for reason in reasons]
-    write_lines(folder / "report.tsv", starmap(tsv_line, report))
+        sizes[part]["labels"] = labels[part].count().tolist()
+        sizes[part]["positives"] = labels[part].eq(1).sum().tolist()
     with atomic(folder / "dict.txt") as file:
         dictionary.save(file)
     return sizes
+
+
+def times(tokens: Counter) -> str:
+    """Returns the most frequent tokens and how often each occurs."""
+    return ", ".join(f"{token} ({n})" for token, n in tokens.most_common(10))
+
+
+def report_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Returns what was skipped, or kept with a remark, by line; and a summary, by the kinds of reasons."""
+    reasons = [[row.fault] if row.fault else row.remarks for row in rows.itertuples()]
+    report = rows.assign(reason=reasons, status=np.where(rows["fault"].eq(""), "kept", "skipped"))
+    report = report.sort_values("line", kind="stable").explode("reason").dropna(subset="reason")
+    kinds = report.groupby(["status", report["reason"].str.split(":").str[0]], sort=False)
+    summary = [
+        f"{counted(len(found), 'row')} {status}: {kind}: "
+        + listed(f"line {row.line}: {row.reason.removeprefix(kind)[2:]}" for row in found.itertuples())
+        for (status, kind), found in kinds
+    ]
+    return report[["line", "split", "status", "reason", "smiles"]], summary
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    write_lines(path, starmap(tsv_line, [table.columns, *table.itertuples(index=False, name=None)]))
 
 
 def listed(names: Iterable[str]) -> str:
@@ -202,43 +250,42 @@ def main(argv: list[str] | None = None) -> None:
     elif args.split:
         raise UserError(f"--split {args.split}: the files of {args.source} are a split already, leave it out")
     allow_valence = args.valence == "allow" if args.valence else known.allow_valence
+    dictionary, names = read_dictionary(args.dictionary), args.label_columns or known.labels
     with new_folder(args.output) as folder:
-        dictionary, names = read_dictionary(args.dictionary), args.label_columns or known.labels
         if lmdbs:
-            names, molecules, remarks = read_lmdbs(args.source, names, args.kind)
+            rows, cells = read_lmdbs(args.source, names, args.kind)
         else:
             form = TableFormat.of(args, known.smiles)
-            names, molecules, remarks = read_table(args.source, form, names, known.ignored, args.split_column)
-        broken = args.missing, args.skip_broken
-        remarks += read_labels(args.source, names, molecules, args.kind, *broken)
-        unknown = encode(molecules, args, allow_valence, {*dictionary.symbols})
-        if args.kind == "regression":
-            remarks += far_labels(names, molecules)
-        parts, seed = split(molecules, args)
+            rows, cells = read_table(args.source, form, names, known.ignored, args.split_column)
+        labels = check_labels(rows, cells, args)
+        kept, unknown = encode(rows, args, allow_valence, {*dictionary.symbols})
+        for (row, name), distance in far_labels(labels.loc[kept.index], args.kind).items():
+            about = f"{name} is {labels.at[row, name]:g}, {distance:.0f} standard deviations from the mean"
+            rows.at[row, "remarks"].append(f"in another unit?: {about}")
+        report, remarks = report_of(rows)
+        write_table(folder / "report.tsv", report)
+        parts, drawn = split(kept, args)
+        labels = {part: labels.loc[of_part.index] for part, of_part in parts.items()}
         if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
             remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")
-        if seed is not None and not args.split:
-            drawn = counted(len(parts["valid"]), "molecule")
-            remarks.append(f"valid: {drawn} drawn from train, as none were given")
-        labels = {part: np.array([row.labels for row in rows], np.float64) for part, rows in parts.items()}
-        remarks += labels_remarks(labels, names, args.kind == "classification")
-        found = {part: {row.canonical for row in rows} for part, rows in parts.items()}
-        if both := len(found.get("train", set()) & found.get("test", set())):
+        if drawn and not args.split:
+            number = counted(len(parts["valid"]), "molecule")
+            remarks.append(f"valid: {number} drawn from train, as none were given")
+        remarks += labels_remarks(labels, args.kind == "classification")
+        train, test = ({*parts[part]["canonical"]} if part in parts else set() for part in ("train", "test"))
+        if both := len(train & test):
             remarks.append(f"in both train and test: {counted(both, 'molecule')}, so test metrics flatter")
-        if skipped := sum(bool(row.fault) for row in molecules):
-            remarks.append(f"{counted(skipped, 'row')} skipped: see report.tsv")
-        if unknown:
-            named = ", ".join(f"{token} ({n})" for token, n in unknown.most_common(10))
-            remarks.append(f"{counted(len(unknown), 'unknown token')} became <unk>: {named}, see report.tsv")
-        mean, std = label_scale(next(iter(labels.values())), args.kind)  # train's, or a test set's alone
-        info = PropertyInfo(args.kind, tuple(names), mean, std, args.smiles == "canonical", allow_valence)
+        names = tuple(cells.columns)
+        # the scale is train's, or that of a test set alone
+        mean, std = label_scale(next(iter(labels.values())).to_numpy(), args.kind)
+        info = PropertyInfo(args.kind, names, mean, std, args.smiles == "canonical", allow_valence)
         files = sorted(args.source.glob("*.lmdb")) if lmdbs else [args.source]
         description = {
             "dataset": args.dataset,
             **info.to_dict(),
-            "split": {"kind": args.split or "given", "seed": seed},
-            "sizes": write_folder(folder, molecules, parts, labels, dictionary),
-            "skipped": skipped,
+            "split": {"kind": args.split or "given", "seed": args.seed if drawn else None},
+            "sizes": write_folder(folder, parts, labels, dictionary),
+            "skipped": len(rows) - len(kept),
             "unknown_tokens": dict(unknown.most_common()),
             "remarks": remarks,
             "dictionary": Vocabulary.of(dictionary.symbols, args.dictionary).identity,
@@ -249,8 +296,8 @@ def main(argv: list[str] | None = None) -> None:
         write_json(folder / MOLECULES_FILE, description)
     print(f"{args.output}: {args.kind}: {listed(names)}")
     for part, about in description["sizes"].items():
-        molecules, counts = counted(about["molecules"], "molecule"), about["labels"]
-        print(f"  {part} ({args.split or 'given'}): {molecules} of at most {about['longest']} tokens")
+        print(f"  {part}: {counted(about['molecules'], 'molecule')} of at most {about['longest']} tokens")
+        counts = about["labels"]
         if args.kind == "classification":
             counts = [f"{n:,} ({p:,} positive)" for n, p in zip(counts, about["positives"], strict=True)]
         print(f"    labels: {listed(f'{name} {n}' for name, n in zip(names, counts, strict=True))}")
