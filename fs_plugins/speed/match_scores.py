@@ -19,8 +19,6 @@ def match_scores(
 ) -> Tensor:
     """Returns match[b, i, u] = log softmax(weight @ states[b, u] + bias)[targets[b, i]].
 
-    With a bias of each of k states, node u has that of state u mod k.
-
     Matrix products are taken in the type of ``states`` (or autocast's), the softmax in float32. Logits are
     kept for the backward pass, in the type of the products, if ``chunk_bytes`` hold all of them. Otherwise
     they are computed for a chunk of the nodes at a time, and again in the backward pass; then never more
@@ -29,7 +27,7 @@ def match_scores(
     Args:
         states: [B, L, d] floating, outputs of the LM head's last layer norm.
         weight: [V, d], the output (embedding) matrix.
-        bias: [V], or [k, V] for L a multiple of k.
+        bias: [V].
         targets: [B, M] int64 in 0 .. V - 1; on padding any of them.
         chunk_bytes: by default a sixteenth of a GPU's memory, and 256 MiB elsewhere.
 
@@ -47,12 +45,10 @@ def match_scores(
         on_gpu = device == "cuda"
         memory = torch.cuda.get_device_properties(states.device).total_memory if on_gpu else 0
         chunk_bytes = memory // CUDA_SHARE or CHUNK_BYTES
-    bias = bias.view(-1, len(weight))
-    rows, k = states.shape[0] * states.shape[1], len(bias)
-    width = len(weight) + -len(weight) % ALIGNMENT
-    most = k * max(1, min(chunk_bytes // (4 * bias.numel()), MOST_LOGITS // (k * width)))
+    rows, V = states.shape[0] * states.shape[1], len(weight)
+    most = max(1, min(chunk_bytes // (4 * V), MOST_LOGITS // (V + -V % ALIGNMENT)))
     chunks = max(1, -(-rows // most))  # equal sizes: a small last one would cost as much as others
-    size = k * max(1, -(-rows // (k * chunks)))
+    size = max(1, -(-rows // chunks))
     with torch.autocast(device_type=device, enabled=False):
         return _MatchScores.apply(states, weight, bias, targets, size)
 
@@ -96,7 +92,7 @@ class _MatchScores(torch.autograd.Function):
             logits = _softmax_times(logits, norms, factors)
             logits = logits.scatter_(1, wanted, known.to(logits.dtype))[:, : len(weight)]
             grad_rows.append(logits @ weight)
-            of_bias = logits.unflatten(0, (-1, len(bias))).sum(0, dtype=grad.dtype)
+            of_bias = logits.sum(0, dtype=grad.dtype)
             if grad_weight is None:
                 grad_weight, grad_bias = logits.t() @ chunk, of_bias
                 if len(rows) > ctx.size:  # sums in float32
@@ -126,13 +122,9 @@ def _softmax_times(logits: Tensor, log_norms: Tensor, factors: Tensor) -> Tensor
 
 
 def _logits(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Returns logits [R, V] of rows [R, d], of which each k that follow each other are the states of a token;
-    and columns of -inf up to the alignment."""
+    """Returns logits [R, V] of rows [R, d], and columns of -inf up to the alignment."""
     V = len(weight)
     buffer = rows.new_empty(len(rows), V + -V % ALIGNMENT)
     buffer[:, V:] = -torch.inf
-    if len(bias) == 1:
-        torch.addmm(bias[0], rows, weight.t(), out=buffer[:, :V])
-    else:
-        torch.mm(rows, weight.t(), out=buffer[:, :V]).unflatten(0, (-1, len(bias))).add_(bias)
+    torch.addmm(bias, rows, weight.t(), out=buffer[:, :V])
     return buffer
