@@ -36,7 +36,7 @@ class Checkpoint:
     dictionary: Dictionary  # includes ``<mask>``
     cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
     data: Path | None  # the folder of the dictionary; None if the checkpoint or the folder holds it itself
-    record: dict  # what the file, or config.json under "fairseq", holds besides ``cfg`` and the weights
+    record: dict  # entries of the file, or of "fairseq" in config.json, but for ``cfg`` and the weights
 
     arch = property(lambda self: self.cfg.model._name)
     task = property(lambda self: self.cfg.task._name)
@@ -98,8 +98,9 @@ class Checkpoint:
 
     @property
     def outputs(self) -> Outputs:
-        """Returns what the outputs of its head are: properties of molecules, or the score or classes of GLUE.
-        Classes are named by label/dict.txt in the folder of the fine-tuning's data, or LABEL_0, LABEL_1, ...
+        """Returns the kind and names of its head's outputs: properties of molecules, or GLUE's score or
+        classes. Classes are named by label/dict.txt in the folder of the fine-tuning's data, or LABEL_0,
+        LABEL_1, ...
         """
         if self.properties:
             return self.properties
@@ -188,8 +189,8 @@ def load(
 
 
 def read_state(path: str | os.PathLike) -> tuple[dict, DictConfig]:
-    """Returns what fairseq-train saved, or would save of an exported folder; and the flags of the run by
-    group. No model is built. Raises ValueError if it is neither, or of another kind of model."""
+    """Returns the state that fairseq-train saved, or an exported folder in this form; and the flags of the
+    run by group. No model is built. Raises ValueError if it is neither, or of another kind of model."""
     path = Path(path)
     with naming_errors(path):
         if is_folder(path):
@@ -247,8 +248,8 @@ def find_dictionary(checkpoint: Path, cfg: DictConfig, given: str | os.PathLike 
 
 
 def data_folders(checkpoint: Path, cfg: DictConfig) -> list[Path]:
-    """Returns where the data of a checkpoint's training may be: a relative path may start here or at each
-    folder above the checkpoint."""
+    """Returns the folders where the data of a checkpoint's training may be: a relative path may start here or
+    at each folder above the checkpoint."""
     if not (stored := cfg.task.get("data")):
         return []
     if (first := Path(utils.split_paths(stored)[0])).is_absolute():

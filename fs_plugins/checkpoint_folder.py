@@ -1,4 +1,4 @@
-"""What an exported folder holds of a checkpoint: its flags, verbatim, and its weights.
+"""An exported folder read as a checkpoint: its flags, verbatim, and its weights.
 
 An ExLM's weights keep their names. An MLM's are those of transformers' ESM, the same model but for names and
 for the order of a head's dimensions: ESM rotates dimension j of a head with j + D/2, for all D of a head, 2D
@@ -46,8 +46,9 @@ def is_folder(path: str | Path) -> bool:
 
 
 def read_folder(folder: Path) -> dict:
-    """Returns what fairseq-train would save of an exported model: ``cfg``, ``model``, ``task_state``, and
-    what else the export recorded. Raises ValueError if the folder is none of this package's exports."""
+    """Returns an exported model in the form of a checkpoint of fairseq-train: ``cfg``, ``model``,
+    ``task_state``, and the export's other records. Raises ValueError if the folder is none of this package's
+    exports."""
     with naming_errors(folder / CONFIG):
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         recorded = config.get("fairseq")

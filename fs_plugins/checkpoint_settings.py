@@ -24,7 +24,7 @@ def is_pretraining(task: str) -> bool:
 
 
 def read_settings(state: dict) -> DictConfig:
-    """Returns the flags of a run by group, from what fairseq-train saved; ``model`` is a Namespace.
+    """Returns the flags of a run by group, from the state that fairseq-train saved; ``model`` is a Namespace.
 
     Raises:
         ValueError: for an architecture or a task that is none of ours, a criterion that is not registered,

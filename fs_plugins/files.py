@@ -71,7 +71,7 @@ def write_json(path: str | os.PathLike, content, indent: int = 1) -> None:
 
 
 def json_text(content, indent: int = 1) -> str:
-    """Returns what :func:`write_json` writes."""
+    """Returns content as JSON."""
     return json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
 
 

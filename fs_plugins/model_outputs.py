@@ -1,5 +1,5 @@
-"""What a model gave in a criterion's forward pass, where a parent criterion keeps it to itself; and the sums
-of what criteria log."""
+"""Outputs of a model in a criterion's forward pass, for criteria whose parent does not return them; and sums
+of logging outputs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -26,7 +26,7 @@ def path_posteriors(
     return node_posteriors(match, links, layout.node_lengths[sentences], layout.target_lengths[sentences])
 
 
-def shares(own: Tensor) -> Tensor:
+def state_probs(own: Tensor) -> Tensor:
     """Returns the probabilities [..., k] of a target's own states such that they sum to 1: q."""
     return own / own.sum(-1, keepdim=True).clamp_min(1e-30)
 

@@ -1,4 +1,4 @@
-"""What the criteria of expanded states share: the model's graph, normalisation and logging."""
+"""The base class of criteria on expanded states: the model's graph, normalisation and logging."""
 
 import logging
 import math
@@ -9,7 +9,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fs_plugins.criterions.state_use import divergences, entropy, is_word, path_posteriors, shares
+from fs_plugins.criterions.state_use import divergences, entropy, is_word, path_posteriors, state_probs
 from fs_plugins.exlm.alignment import own_states
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class StatesCriterion(FairseqCriterion):
         """Returns sums over the masked tokens of the first sentences, as scalars."""
         masked = is_word(graph.layout.targets[MEASURED], self.task.target_dictionary)
         paths, _ = path_posteriors(graph, sentences=MEASURED)
-        q = shares(own_states(paths, paths.shape[2] // paths.shape[1]))
+        q = state_probs(own_states(paths, paths.shape[2] // paths.shape[1]))
         return {
             "masked": int(masked.sum()),  # on the host: each meter asks whether it is 0
             "entropy": torch.where(masked, entropy(q), 0).sum(),

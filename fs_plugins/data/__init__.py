@@ -1,1 +1,1 @@
-"""Pure data: what a batch becomes before it meets a model; independent of models, tasks and criteria."""
+"""Data before they meet a model: text, symbols, samples; independent of models, tasks and criteria."""

@@ -8,8 +8,8 @@ LENGTH_GROUP = 8  # tokens
 
 
 def length_keys(lengths: np.ndarray, split: str, group_by_length: bool) -> list[np.ndarray]:
-    """Returns what a split's rows of these lengths in tokens are sorted by, before a random order decides:
-    keys as ``SortDataset`` takes them, the last of which counts first; none or one array [rows].
+    """Returns the keys by which a split's rows of these lengths in tokens are sorted, before a random order
+    decides: keys as ``SortDataset`` takes them, the last of which counts first; none or one array [rows].
 
     With ``group_by_length`` the training set's rows are grouped too: a batch then has rows of about one
     length, and is no longer a random draw. Of other splits nothing is learned: they always are.

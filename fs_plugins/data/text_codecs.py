@@ -175,8 +175,8 @@ def smiles_form(folder: Path) -> str | None:
 
 
 def encode_with_masks(text: str, codec: Codec) -> list[str]:
-    """Returns what :func:`encode_text` does, of a sentence that has a mask. Raises ValueError if there is
-    none, too."""
+    """Returns the symbols of a text with a mask, by :func:`encode_text`. Raises ValueError if it has none,
+    too."""
     if MASK not in text:
         hint = ": write it <mask>, not [MASK]" if "[mask]" in text.lower() else ""
         raise ValueError(f"no {MASK} in {text!r}{hint}; e.g. {codec.example!r}")

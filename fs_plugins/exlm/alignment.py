@@ -1,5 +1,5 @@
 """States alignment (ExLM, section 4.3) in plain PyTorch: the likelihood of targets, summed over all
-alignments; by CTC without transitions; and what states say of each target.
+alignments; by CTC without transitions; and the words' log-probabilities at each target.
 
 B sentences, L nodes, M targets, k states of each target, V words. Log-probabilities are float32 or wider.
 """

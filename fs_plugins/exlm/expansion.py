@@ -33,7 +33,7 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Where everything of an expanded batch stands.
+    """The layout of an expanded batch: its tokens, states and targets.
 
     B sentences of T tokens; N and M as of :class:`Sizes`; L = k * M graph nodes. All tensors are int64, on
     the device of the tokens."""

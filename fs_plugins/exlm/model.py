@@ -29,7 +29,7 @@ class LMHead(nn.Module):
         return F.linear(self.transform(x), self.weight, self.bias)
 
     def transform(self, x: Tensor) -> Tensor:
-        """Returns what the output matrix is applied to, [..., d]."""
+        """Returns the input [..., d] of the output matrix."""
         return self.layer_norm(self.activation(self.dense(x)))
 
 
@@ -122,7 +122,7 @@ class ExLM(MLM):
         return self.link(nodes, layout, transitions)
 
     def expand(self, tokens: Tensor, targets: Tensor | None = None) -> StateLayout:
-        """Returns where the states of a batch stand; see :meth:`forward` for the arguments."""
+        """Returns the layout of the expanded batch; see :meth:`forward` for the arguments."""
         s = self.settings
         masked = tokens.eq(s.mask_token_id) if targets is None else targets.ne(s.pad_token_id)
         ids = {"bos": s.bos_token_id, "eos": s.eos_token_id, "pad": s.pad_token_id}

@@ -1,3 +1,3 @@
-"""All that is put in place of fairseq's own, each with its reason; others' models train as without it."""
+"""Replacements of fairseq's functions, each with its reason; others' models train as without it."""
 
 from fs_plugins.fairseq_patches import ending, messages, repairs, saving, updates

@@ -24,15 +24,15 @@ ENDED, TIME = "ended.json", "--stop-time-hours"
 
 
 def early_stop() -> dict:
-    """Returns what fairseq-train counts for --patience: attributes of a function of its main module."""
+    """Returns fairseq's counters for --patience, which are attributes of a function of its main module."""
     modules = (sys.modules.get(name) for name in ("__main__", "fairseq_cli.train"))
     found = (getattr(module, "should_stop_early", None) for module in modules)
     return vars(next(filter(None, found), Namespace()))
 
 
 def end_of(trainer, iterator, resumed: bool = False) -> dict | None:
-    """Returns what ended.json says if a training ends here; None if it goes on. ``resumed``: before the first
-    update of a call, else after one."""
+    """Returns the content of ended.json if a training ends here; None if it goes on. ``resumed``: before the
+    first update of a call, else after one."""
     flags, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
     limits = {

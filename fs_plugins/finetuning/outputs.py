@@ -1,4 +1,4 @@
-"""What the outputs of a fine-tuned head mean."""
+"""The meaning of a fine-tuned head's outputs."""
 
 from dataclasses import asdict, dataclass
 

@@ -21,7 +21,7 @@ class ScoredTask(FairseqTask):
     # Attributes of a class:
     criterion: str  # the name of its loss
     # Attributes of a task:
-    called_with: dict  # arguments for which models give what is scored, besides a batch's ``net_input``
+    called_with: dict  # arguments of the model's call that gives the scored outputs, besides ``net_input``
     metric: str  # the one of :meth:`score` that counts
     dictionary: Dictionary  # includes ``<mask>``
     source_dictionary = target_dictionary = property(lambda self: self.dictionary)
@@ -31,8 +31,8 @@ class ScoredTask(FairseqTask):
         its outputs mean something else than the labels."""
 
     def rows(self, sample: dict, outputs: Tensor) -> Tensor:
-        """Returns [B, ...] float64, what is scored of a batch: of one shape in all batches of a split, so pad
-        what has a length, with -inf. NaN and inf are refused."""
+        """Returns the rows [B, ...] float64 that are scored of a batch: of one shape in all batches of a
+        split, so pad what has a length, with -inf. NaN and inf are refused."""
         return outputs.double()
 
     def score(self, split: str, ids: np.ndarray, rows: np.ndarray) -> dict[str, float]:
@@ -40,7 +40,7 @@ class ScoredTask(FairseqTask):
         raise NotImplementedError
 
     def logged(self, scores: dict[str, float]) -> dict[str, float]:
-        """Returns what validations log of :meth:`score`; of an empty dict the same names."""
+        """Returns the metrics of :meth:`score` that validations log; of an empty dict the same names."""
         return {name: scores.get(name, np.nan) for name in [self.metric]}
 
     def valid_step(self, sample, model, criterion):

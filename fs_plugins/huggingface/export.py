@@ -101,7 +101,7 @@ def export(
 
 def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
     """Returns the content of config.json, for a tokenizer of so many ``tokens``: settings of the class in
-    transformers, and as "fairseq" what the checkpoint was made with. Raises ValueError for a model that
+    transformers, and as "fairseq" the flags and records of the checkpoint. Raises ValueError for a model that
     transformers has no class for."""
     settings, head, info = asdict(checkpoint.model.encoder.settings), checkpoint.head, checkpoint.properties
     if not checkpoint.is_pretrained and head is None:

@@ -23,7 +23,7 @@ from fs_plugins.exlm.rotary import RotaryEmbedding
 from fs_plugins.exlm.transitions import LOG_ZERO
 from fs_plugins.huggingface.configuration_exlm import ExLMConfig
 
-IGNORED = -100  # the label of what is not to be predicted
+IGNORED = -100  # label of tokens that are not to be predicted
 
 
 def dag_loss(*arguments):
@@ -70,7 +70,7 @@ class ExLMPreTrainedModel(PreTrainedModel):
         self.post_init()
 
     def add_head(self, config):
-        """Makes what a subclass puts on the encoder."""
+        """Adds a subclass's head to the encoder."""
 
     def get_input_embeddings(self):
         return self.encoder.sentence_encoder.embed_tokens

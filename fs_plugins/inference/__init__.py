@@ -4,6 +4,6 @@
 >>> load("checkpoints/exlm/checkpoint_best.pt").fill("This is <mask>.").text
 """
 
-from fs_plugins.inference.model import Filled, Model, load
+from fs_plugins.inference.trained_model import Filled, Model, load
 
 __all__ = ["Filled", "Model", "load"]

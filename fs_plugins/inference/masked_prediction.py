@@ -1,4 +1,4 @@
-"""What a model says of masked words, given the visible ones: one word's distribution, or all words together.
+"""Predictions of masked words, given the visible ones: of each word by itself, or of all together.
 
 A model knows how many words are missing and where, but none of them:
 
@@ -89,7 +89,7 @@ class MaskedPredictor:
         return self.word_log_probs(self.graph(tokens, masked))
 
     def word_log_probs(self, graph: MaskedGraph) -> Tensor:
-        """Returns what :meth:`token_log_probs` returns for an ExLM, from its graph."""
+        """Returns the log-probabilities of :meth:`token_log_probs`, from an ExLM's graph."""
         rows, visits = [], None if self.ctc else path_posteriors(graph.graph)[0]
         for b, wanted in enumerate(graph.is_masked):
             log_probs = graph.graph.log_probs(b)

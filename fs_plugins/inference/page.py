@@ -7,8 +7,8 @@ from rdkit.Chem.Draw import rdMolDraw2D
 
 from fs_plugins.data.molecules import parse_molecule
 from fs_plugins.data.smiles_tokens import is_atom, tokenize
-from fs_plugins.inference.graph import Decoding, State, TextGraph
 from fs_plugins.inference.plots import MASK_COLOURS, shown_states
+from fs_plugins.inference.text_graph import Decoding, State, TextGraph
 
 MIN_EDGE = 0.02
 COLUMN, ROW, WIDTH, HEIGHT = 162, 80, 134, 60  # pixels: of the grid, and of a state

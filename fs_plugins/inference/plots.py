@@ -1,10 +1,11 @@
-"""Pictures of a case study: the transition matrix (figures 7, 10), and what the page draws (figure 11)."""
+"""Pictures of a case study: the transition matrix (figures 7, 10), and the states that the page draws (figure
+11)."""
 
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from fs_plugins.inference.graph import State, TextGraph
+from fs_plugins.inference.text_graph import State, TextGraph
 
 MASK_COLOURS = ("#f2c14e", "#b5835a", "#6fae75", "#5b8fd6", "#c77dba", "#e07a5f", "#4fb3bf", "#9a9ad6")
 LEAST_VISIT = 0.01  # other states of <s> and </s> are shown from this probability on

@@ -1,1 +1,1 @@
-"""What trained models know, measured alike for all: ``python -m fs_plugins.measures MEASURE CHECKPOINT``."""
+"""Measures of trained models, the same for all: ``python -m fs_plugins.measures MEASURE CHECKPOINT``."""

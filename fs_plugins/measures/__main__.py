@@ -56,8 +56,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-        shares = "masking probabilities (default: as trained)"
-        add("--mask-prob", type=proportion, nargs="+", metavar="P", default=[None], help=shares)
+        probabilities = "masking probabilities (default: as trained)"
+        add("--mask-prob", type=proportion, nargs="+", metavar="P", default=[None], help=probabilities)
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=count_of, metavar="N", help=longest)
@@ -69,7 +69,7 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def measure_model(model: Model, args: argparse.Namespace) -> dict:
-    """Returns what a model is, and what a measure says of it at each p."""
+    """Returns a row of the JSON: a model's description, and a measure's results at each p."""
     checkpoint = model.checkpoint
     return {
         "checkpoint": str(checkpoint.path),
@@ -84,22 +84,22 @@ def measure_model(model: Model, args: argparse.Namespace) -> dict:
 
 
 def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
-    """Yields what a measure says of a model at each p. Raises ValueError for a model without data."""
+    """Yields a measure's results for a model at each p. Raises ValueError for a model without data."""
     function, _ = MEASURES[args.measure]
     checkpoint, options = model.checkpoint, {"seed": args.seed}
     if checkpoint.data is None:
         raise ValueError(f"{checkpoint.path} names no folder of data to measure on: give --data")
     trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    shares = [trained if share is None else share for share in args.mask_prob]
-    if None in shares:
+    probabilities = [trained if p is None else p for p in args.mask_prob]
+    if None in probabilities:
         raise ValueError(f"{checkpoint.path} does not say how many tokens were masked: give --mask-prob")
     if args.measure == "entropy":
         options |= {"split": args.split, "max_sentences": args.max_sentences}
-        yield from (function(checkpoint, share, **options) for share in shares)
+        yield from (function(checkpoint, p, **options) for p in probabilities)
         return
     limits = {"break_mode": args.sample_break_mode, "max_tokens": args.max_tokens}
     samples = load_samples(checkpoint, split=args.split, count=args.max_sentences, **limits)
-    yield from (function(model.predictor, samples, share, **options) for share in shares)
+    yield from (function(model.predictor, samples, p, **options) for p in probabilities)
 
 
 def checked_vocabularies(models: Iterable[Model]) -> Iterator[Model]:

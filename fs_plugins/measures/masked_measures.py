@@ -1,9 +1,9 @@
 """Measures of the words that are masked, the same ones for every model.
 
-Each masks a share of the words of every sample, drawn by a seed and the sample's number alone, and asks the
-model for them, given the visible words and the number of missing ones (fs_plugins/inference/
-masked_prediction.py). They take a MaskedPredictor, samples ([T] int64 each, of ``load_samples``), the share,
-and the seed of the choice of words. Standard errors take the words of a sample as one cluster.
+Each masks a proportion of the words of every sample, drawn by a seed and the sample's number alone, and asks
+the model for them, given the visible words and the number of missing ones (fs_plugins/inference/
+masked_prediction.py). They take a MaskedPredictor, samples ([T] int64 each, of ``load_samples``), the
+proportion, and the seed of the choice of words. Standard errors take the words of a sample as one cluster.
 """
 
 import math
@@ -17,7 +17,9 @@ from fs_plugins.measures.masked_samples import SEED, batches_of
 from fs_plugins.measures.means import ClusteredMean
 
 
-def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED) -> dict:
+def probe(
+    predictor: MaskedPredictor, samples: Sequence[Tensor], mask_prob: float, *, seed: int = SEED
+) -> dict:
     """Recovery of masked words, each by itself.
 
     A model's prediction of a word is the most probable one under its own distribution of that word given the
@@ -25,7 +27,7 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
     right word. Of several checkpoints of a training they are a learning curve: one row each, by updates.
     """
     right, bits = ClusteredMean(), 0.0
-    for batch in batches_of(predictor, samples, share, seed):
+    for batch in batches_of(predictor, samples, mask_prob, seed):
         log_probs = predictor.token_log_probs(batch.tokens, batch.masked)
         target = batch.tokens[batch.masked]
         hits = torch.zeros_like(batch.masked, dtype=torch.float32)
@@ -34,7 +36,7 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
         bits -= float(log_probs.gather(1, target[:, None]).sum()) / math.log(2)
     accuracy = right.result()
     return {
-        "mask_prob": share,
+        "mask_prob": mask_prob,
         "accuracy": accuracy.mean,
         "standard_error": accuracy.standard_error,
         "bits": bits / accuracy.tokens,
@@ -43,7 +45,7 @@ def probe(predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *
 
 
 def joint_likelihood(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, *, seed: int = SEED
+    predictor: MaskedPredictor, samples: Sequence[Tensor], mask_prob: float, *, seed: int = SEED
 ) -> dict:
     """Joint likelihood of all masked words of a sample, and what a model gains by their dependence.
 
@@ -55,9 +57,9 @@ def joint_likelihood(
     * gain: marginal minus joint; 0 where words are independent, more where the graph knows which go together.
     """
     meters = {name: ClusteredMean() for name in ("joint", "marginal", "gain")}
-    for batch in batches_of(predictor, samples, share, seed):
+    for batch in batches_of(predictor, samples, mask_prob, seed):
         each, together = predictor.log_probs_of(batch.tokens, batch.masked)
         marginal, joint = (-nats.double() / math.log(2) for nats in (each.double().sum(1), together))
         for name, bits in (("joint", joint), ("marginal", marginal), ("gain", marginal - joint)):
             meters[name].add_sums(bits, batch.masked.sum(1))
-    return {"mask_prob": share, **{name: meter.result() for name, meter in meters.items()}}
+    return {"mask_prob": mask_prob, **{name: meter.result() for name, meter in meters.items()}}

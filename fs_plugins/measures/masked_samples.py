@@ -20,18 +20,18 @@ BATCH_TOKENS = 4096  # most tokens of a batch, with all copies or states
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """B samples and what is masked in them."""
+    """A batch of B samples with masked words."""
 
     tokens: Tensor  # [B, T] int64, the original tokens, right-padded
     masked: Tensor  # [B, T] bool
     indices: list[int]  # the samples' numbers
 
 
-def mask_words(tokens: Tensor, share: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
-    """Returns which words of sample number ``index`` are masked, [T] bool: a share, at least one, never a
-    special symbol."""
+def mask_words(tokens: Tensor, mask_prob: float, dictionary: Dictionary, seed: int, index: int) -> Tensor:
+    """Returns the mask [T] bool of sample number ``index``: of this proportion of its words, at least one,
+    and of no special symbol."""
     words = np.flatnonzero((tokens >= dictionary.nspecial).numpy())
-    count = min(len(words), max(1, round(share * len(words))))
+    count = min(len(words), max(1, round(mask_prob * len(words))))
     chosen = np.random.default_rng((seed, index)).choice(words, count, replace=False)
     masked = torch.zeros(len(tokens), dtype=torch.bool)
     masked[torch.from_numpy(chosen)] = True
@@ -76,15 +76,15 @@ def load_samples(
 
 
 def batches_of(
-    predictor: MaskedPredictor, samples: Sequence[Tensor], share: float, seed: int = SEED
+    predictor: MaskedPredictor, samples: Sequence[Tensor], mask_prob: float, seed: int = SEED
 ) -> Iterator[MaskedBatch]:
-    """Yields the samples with ``share`` of their words masked, in batches by length on the model's device;
-    those without words are left out."""
+    """Yields the samples with this proportion of their words masked, in batches by length on the model's
+    device; those without words are left out."""
     dictionary, device = predictor.dictionary, next(predictor.model.parameters()).device
     numbers = [i for i, sample in enumerate(samples) if (sample >= dictionary.nspecial).any()]
     pad = torch.nn.utils.rnn.pad_sequence
     for batch in batches_by_length([len(samples[i]) * predictor.expansion for i in numbers], BATCH_TOKENS):
         part = [numbers[i] for i in batch]
-        masked = [mask_words(samples[i], share, dictionary, seed, i) for i in part]
+        masked = [mask_words(samples[i], mask_prob, dictionary, seed, i) for i in part]
         tokens = pad([samples[i] for i in part], True, dictionary.pad())
         yield MaskedBatch(tokens.to(device), pad(masked, True, False).to(device), part)

@@ -52,7 +52,7 @@ class RotaryRobertaModel(RobertaModel):
         token_head_name: str | None = None,
         **options,
     ):
-        """Returns what :meth:`predict` does, or with ``features_only`` :meth:`features`; with
+        """Returns the outputs of :meth:`predict`, or with ``features_only`` the :meth:`features`; with
         ``classification_head_name`` the scores [B, outputs] that this head gives each sentence, with
         ``token_head_name`` those [B, T, outputs] of each token; and a dict."""
         if token_head_name is not None:
@@ -128,7 +128,7 @@ class RotaryRobertaModel(RobertaModel):
 
 
 def add_authors_buffers(encoder: nn.Module, state: dict, prefix: str, metadata) -> None:
-    """Adds to an encoder's state what the authors' checkpoints hold besides parameters."""
+    """Adds to an encoder's state the buffers of the authors' checkpoints."""
     state[prefix + VERSION] = torch.tensor([3.0], device=encoder.embed_tokens.weight.device)
     for i in range(len(encoder.layers)):
         state[f"{prefix}layers.{i}.{FREQUENCIES}"] = encoder.rotary.inv_freq

@@ -1,1 +1,1 @@
-"""What makes a training as fast, or as small in memory, as docs/performance.md says."""
+"""Parts that make a training faster or save memory; docs/performance.md has the numbers."""

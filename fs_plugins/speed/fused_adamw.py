@@ -32,7 +32,7 @@ class FusedAdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict:
-        """What overrides the settings that a checkpoint has stored."""
+        """The settings that replace those in a checkpoint."""
         first, second = map(float, literal_eval(self.cfg.adam_betas))
         lr, eps = self.cfg.lr[0], self.cfg.adam_eps
         return {"lr": lr, "betas": (first, second), "eps": eps, "weight_decay": self.cfg.weight_decay}

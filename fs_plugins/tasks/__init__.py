@@ -1,3 +1,3 @@
 """Tasks of pre-training; importing this registers them with fairseq."""
 
-from fs_plugins.tasks import masked_lm
+from fs_plugins.tasks import repeated_masked_lm

@@ -1,4 +1,5 @@
-"""What prepare_moleculenet.py wrote: ``molecules.json``, and the labels of each split, with their scale."""
+"""The files that prepare_moleculenet.py writes: ``molecules.json``, and the labels of each split, with their
+scale."""
 
 import json
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ LESS_IS_BETTER = (SCALED, "rmse", "mae")
 
 
 def metrics_of(kind: str, properties: int) -> tuple[str, ...]:
-    """Returns the names of what is measured; the first chooses the best epoch, and is reported."""
+    """Returns the names of the metrics; the first chooses the best epoch, and is reported."""
     return (SCALED, *METRICS[kind]) if kind == "regression" and properties > 1 else METRICS[kind]
 
 

@@ -180,5 +180,5 @@ class MoleculePropertyTask(ScoredTask):
         return {name: float(f"{scores.get(name, math.nan):.6g}") for name in names}
 
     def max_positions(self):
-        """Returns what model and flags allow, without copies; ``load_dataset`` has cut what is longer."""
+        """Returns the most tokens of a molecule, without copies; ``load_dataset`` has cut longer ones."""
         return self.positions

@@ -72,7 +72,7 @@ class AnswerTable:
         return evaluate(texts, golds, np.array(odds), threshold)
 
     def predictions(self, threshold: float = 0.0) -> dict[str, str]:
-        """Returns what the official script reads: question id -> the answer, "" for none."""
+        """Returns {question id: the answer, "" for none}, as the official script reads it."""
         return {
             self.questions[q].id: "" if odds > threshold else text for q, (text, odds) in self.best.items()
         }

@@ -67,7 +67,7 @@ def save_split(split: TokenizedSquad, file: BinaryIO) -> None:
 
 
 def load_split(folder: str | os.PathLike, name: str) -> TokenizedSquad:
-    """Returns what :func:`save_split` wrote. Raises ValueError if it was made with another dictionary than
+    """Reads a split of :func:`save_split`. Raises ValueError if it was made with another dictionary than
     the folder's, or is damaged."""
     path = Path(folder) / f"{name}.npz"
     with naming_errors(path):

@@ -30,7 +30,7 @@ def alone(model, text, pooling):
 @pytest.mark.parametrize("kind", ["exlm", "mlm", "repeated"])
 def test_each_as_if_alone_and_in_order(checkpoints, monkeypatch, kind, pooling):
     model = load(checkpoints[kind], device="cpu", batch_tokens=40)
-    monkeypatch.setattr("fs_plugins.inference.model.WINDOW", 3)
+    monkeypatch.setattr("fs_plugins.inference.trained_model.WINDOW", 3)
     found = list(model.embed(TEXTS, pooling))
     assert [remark for _, remark in found] == [""] * len(TEXTS)
     for text, (vector, _) in zip(TEXTS, found, strict=True):

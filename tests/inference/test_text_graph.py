@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
-from fs_plugins.inference.graph import Sentence
+from fs_plugins.inference.text_graph import Sentence
 from tests.support import builders
 from tests.support.builders import WORDS
 

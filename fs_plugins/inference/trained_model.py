@@ -19,8 +19,8 @@ from fs_plugins.data.molecules import canonical_smiles, parse_molecule
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.data.text_codecs import MASK, Codec, Smiles, encode_text, encode_with_masks
 from fs_plugins.finetuning.outputs import Outputs
-from fs_plugins.inference.graph import Sentence, TextGraph, Token, special_ids, text_graph, top_tokens
 from fs_plugins.inference.masked_prediction import MaskedPredictor
+from fs_plugins.inference.text_graph import Sentence, TextGraph, Token, special_ids, text_graph, top_tokens
 
 BATCH_TOKENS = 16384
 MAX_TOKENS = 2048  # rotary positions have no learned table to run out of
@@ -152,7 +152,7 @@ class Model:
 
     @cached_property
     def outputs(self) -> Outputs:
-        """Returns the names and meaning of what :meth:`predict` gives; raises as it does."""
+        """Returns the kind and names of the outputs of :meth:`predict`; raises as it does."""
         return self.checkpoint.outputs if self.head else None
 
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
@@ -193,7 +193,7 @@ class Model:
 
     @cached_property
     def predictor(self) -> MaskedPredictor:
-        """Returns what predicts masked words. Raises ValueError if the model's folder has no LM head."""
+        """Returns the predictor of masked words. Raises ValueError if the model's folder has no LM head."""
         checkpoint = self._whole()
         ctc = checkpoint.k is not None and not checkpoint.has_transitions
         return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)

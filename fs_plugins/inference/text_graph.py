@@ -1,4 +1,4 @@
-"""Case studies (section 5.3, appendix P): what the states of a text's masks predict, and how they link."""
+"""Case studies (section 5.3, appendix P): predictions of the states of a text's masks, and transitions."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -48,7 +48,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class TextGraph:
-    """What an ExLM makes of a text with masks."""
+    """The graph of an ExLM's states for a text with masks, and its best decoding."""
 
     text: str  # the one given
     of_molecule: bool  # whether the text is SMILES
@@ -68,8 +68,7 @@ class TextGraph:
 
 
 def text_graph(checkpoint: Checkpoint, sentence: "Sentence", text: str, top: int) -> TextGraph:
-    """Returns what ``Model.graph`` does, of the sentence that a text is. Symbols such as ``</s>`` fill no
-    mask."""
+    """Returns the graph of a text, as ``Model.graph`` documents it. Symbols such as ``</s>`` fill no mask."""
     notes = []
     if not trains_transitions(checkpoint.criterion):
         notes.append(

@@ -8,7 +8,7 @@ import torch
 from fairseq.logging import metrics
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 
-from fs_plugins.tasks.masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
+from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, RepeatedMaskedLMTask
 from tests.support import builders
 
 WORDS = builders.dictionary(50)
