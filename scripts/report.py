@@ -17,7 +17,7 @@ from lib.moleculenet import KNOWN
 from lib.report import study
 from lib.report.finetunings import add_molecules, add_sets, add_table
 from lib.report.page import Page
-from lib.report.results import frame
+from lib.report.results import column, frame
 from lib.run.logs import read_log
 from lib.workflow.runs import MOLECULES, SETS, STUDY, TEXT, runs, targets
 
@@ -33,7 +33,7 @@ SMOKE = (
 
 def report(output: Path) -> Page:
     """Returns the report of a folder of the workflow."""
-    page, problems = Page(f"Results of {output}"), []
+    page, problems = Page(f"Results of {output}", output), []
     settings, results = read_json(output / "settings.json") or {}, frame(output, problems)
     unknown = {*results["model"][results["table"] == STUDY]} - {*runs()}
     problems += [
@@ -80,20 +80,17 @@ def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
 
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:
     """Returns a row on the results in a folder: what of, when, from which commits."""
-    updates = results.get("train.updates", pd.Series(dtype=float)).dropna().astype(int).sort_values()
-    paths = results["path"].drop_duplicates()
+    updates = column(results, "train.updates").dropna().sort_values()
     commits = {str((read_json(file) or {}).get("commit"))[:12] for file in output.rglob(MANIFEST)}
-    days = sorted(date.fromtimestamp(path.stat().st_mtime).isoformat() for path in paths)
-    data = (
-        settings.get("data") or settings.get("smiles") or ("CPython's documentation" if len(updates) else "")
-    )
+    days = sorted({date.fromtimestamp(path.stat().st_mtime).isoformat() for path in results["path"]})
     row = {
-        "results": str(output),
         "size": settings.get("size", ""),
         "pre-trainings": f"{len(updates)}",
-        "updates": " to ".join(dict.fromkeys(f"{number:,}" for number in [*updates[:1], *updates[-1:]])),
+        "updates": " to ".join(dict.fromkeys(f"{number:,.0f}" for number in [*updates[:1], *updates[-1:]])),
         "seeds": ", ".join(map(str, settings.get("seeds", ()))),
-        "data": data,
+        "data": settings.get("data")
+        or settings.get("smiles")
+        or "CPython's documentation" * bool(len(updates)),
         "fine-tunings": f"{results['task'].notna().sum()}",
         "commit": ", ".join(sorted(commits)),
         "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
@@ -106,4 +103,4 @@ def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("output", type=Path, help="a folder of the workflow")
     output = parser.parse_args(argv).output
-    print(report(output).write(output))
+    print(report(output).write())

@@ -17,11 +17,10 @@ def percent(p: float) -> str:
     return f"{100 * p:g}%"
 
 
-def picture(figure: Figure, form: str = "png") -> bytes:
-    """Returns the content of a file, ``png`` or ``svg``."""
+def picture(figure: Figure) -> bytes:
+    """Returns the content of a PNG."""
     file = io.BytesIO()
-    changing = {"Software": None} if form == "png" else {"Date": None}
-    figure.savefig(file, format=form, dpi=DPI, metadata=changing)
+    figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
     return file.getvalue()
 
 

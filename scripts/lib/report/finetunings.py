@@ -8,7 +8,7 @@ from lib.files import CONFIGS, read_json
 from lib.moleculenet import KNOWN
 from lib.recipes import points_of
 from lib.report.page import Page
-from lib.report.results import cell
+from lib.report.results import SCORES, cell, column
 from lib.workflow.plan import SEEDS
 from lib.workflow.runs import MOLECULES, SETS, runs, targets
 
@@ -25,43 +25,40 @@ def label_of(model: str) -> str:
     return runs()[model].label if model in runs() else model
 
 
-def chosen(results: pd.DataFrame) -> pd.DataFrame:
-    """Returns the results that count: of several points of a task's grid, those of the point that is best
-    with the seed that most points have."""
-    parts = []
-    for _, part in results.groupby(["model", "task"], sort=False):
-        if part["point"].nunique() > 1:
-            tried = part.groupby("tuning_seed")["point"].nunique().sort_index()
-            first = part[part["tuning_seed"] == tried.idxmax()]
-            seeds = first["point"].map(part["point"].value_counts())  # ties: the chosen one has more
-            part = part[part["point"] == first.loc[(first["choice"] + 1e-9 * seeds).idxmax(), "point"]]
-        parts.append(part.sort_values("tuning_seed"))
-    return pd.concat(parts)
+def best_point(part: pd.DataFrame) -> pd.DataFrame:
+    """Returns the results of a task that count: of the point of its grid that is best with the seed that most
+    points have."""
+    tried = part.groupby("tuning_seed")["point"].nunique().sort_index()
+    first = part[part["tuning_seed"] == tried.idxmax()]
+    seeds = first["point"].map(part["point"].value_counts())  # ties: the chosen one has more
+    ranks = first["choice"].fillna(0) + 1e-9 * seeds
+    return part[part["point"] == first.loc[ranks.idxmax(), "point"]]
 
 
-def add_table(page: Page, name: str, every: pd.DataFrame, settings: dict) -> None:
+def add_table(page: Page, name: str, results: pd.DataFrame, settings: dict) -> None:
     """Adds table 1 or 3, a row a model, ours below the paper's of the same name."""
     theirs = pd.read_csv(CONFIGS / "paper" / f"{name}.csv", index_col="model").rename(columns=TITLES)
-    results, expected, grid = (
-        chosen(every),
-        len(settings.get("finetune_seeds") or SEEDS[name]),
-        name != MOLECULES,
-    )
-    scores = results.filter(regex="^score[.]").rename(columns=lambda column: column.removeprefix("score."))
-    averaged = [column for column in theirs if column not in NOT_AVERAGED]
+    expected, of_grid = len(settings.get("finetune_seeds") or SEEDS[name]), name != MOLECULES
+    averaged = [title for title in theirs if title not in NOT_AVERAGED]
     rows = [
         {"model": model, "source": "paper", **row} for model, row in theirs.map("{:.1f}".format).iterrows()
     ]
-    for model, part in results.groupby("model", sort=False):
-        row, ours = {"model": label_of(model), "source": "ours"}, scores.loc[part.index]
-        for column in (column for column in theirs if column in ours and ours[column].notna().any()):
-            scored = part[ours[column].notna()]
-            marks = "".join(sorted({*"".join(scored["marks"])}))
-            row[column] = cell(ours[column], 1, expected, median=grid) + marks
-            row[column] += untried(every, model, scored["task"].iloc[0], settings) if grid else ""
-        means = ours[ours.columns.intersection(averaged)].agg("median" if grid else "mean").dropna()
-        some = f" ({len(means)} of {len(averaged)})" if len(means) < len(averaged) else ""
-        rows.append({**row, "MEAN": f"{means.mean():.1f}{some}" if len(means) else "-"})
+    for model, of_model in results.groupby("model", sort=False):
+        row, centres = {"model": label_of(model), "source": "ours"}, {}
+        for task, every in of_model.groupby("task", sort=False):
+            part = best_point(every) if of_grid else every
+            more = "".join(sorted({*"".join(part["marks"])}))
+            if of_grid and (tried := every["point"].nunique()) < (asked := len(asked_points(task, settings))):
+                more += f" ({tried} of {asked} points)"
+            for title, (of, where, factor) in SCORES.items():
+                numbers = factor * column(part, where)
+                if of == task and numbers.notna().any():
+                    row[title] = cell(numbers, 1, expected, median=of_grid) + more
+                    centres[title] = numbers.median() if of_grid else numbers.mean()
+        if means := [centres[title] for title in averaged if title in centres]:
+            some = f" ({len(means)} of {len(averaged)})" if len(means) < len(averaged) else ""
+            row["MEAN"] = f"{sum(means) / len(means):.1f}{some}"
+        rows.append(row)
     table = pd.DataFrame(rows, columns=["model", "source", *theirs]).fillna("-").replace("nan", "-")
     places, _ = pd.factorize(table["model"].str.rstrip("*"))
     page.heading(2, targets()[name].title)
@@ -69,31 +66,28 @@ def add_table(page: Page, name: str, every: pd.DataFrame, settings: dict) -> Non
     page.table(table.iloc[places.argsort(kind="stable")])
 
 
-def untried(every: pd.DataFrame, model: str, task: str, settings: dict) -> str:
-    """Returns how much of a task's grid was tried, if not all."""
-    points = every["point"][(every["model"] == model) & (every["task"] == task)].nunique()
-    asked = len(points_of(task, settings.get("grid", "table11"), settings.get("point")))
-    return f" ({points} of {asked} points)" if points < asked else ""
+def asked_points(task: str, settings: dict) -> list:
+    """Returns the points of a task's grid that the settings ask for."""
+    return points_of(task, settings.get("grid", "table11"), settings.get("point"))
 
 
 def add_molecules(page: Page, results: pd.DataFrame, settings: dict) -> None:
     """Adds validation beside test for each set and model, and what keeps numbers from being compared."""
     expected, rows, remarks = len(settings.get("finetune_seeds") or SEEDS[MOLECULES]), [], []
     for (task, model), part in results.groupby(["task", "model"], sort=False):
-        names, metric = part["names"].iloc[0], part["metric"].iloc[0]
+        names, metric = part["properties"].iloc[0], part["metric"].iloc[0]
         what = names[0] if len(names) == 1 else f"{len(names)} properties"
         row = {"set": TITLES.get(task, task), "property": what, "metric": METRICS[metric].format(what)}
         row |= {"model": label_of(model)}
         for split, head in {"valid": "validation", "test": "test"}.items():
-            numbers = part.get(f"{split}.{metric}", pd.Series(dtype=float)) * (100 if metric == "auc" else 1)
+            numbers = column(part, f"{split}.{metric}") * (100 if metric == "auc" else 1)
             row[head] = cell(numbers, 1 if metric == "auc" else decimals(numbers.mean()), expected) or "-"
-        rows.append({**row, "test molecules": f"{part['test.molecules'].iloc[0]:,.0f}"})
-    for one in results.to_dict("records"):
-        which = f"{one['model']}, {one['task']}, seed {one['tuning_seed']}"
-        if one["task"] in KNOWN and one["split"] == "random":
-            remarks.append(f"{which}: a random split; the paper's are by scaffold")
-        if one.get("test.r2", 1) <= 0:
-            remarks.append(f"{which}: no better than the mean of the test labels (R^2 {one['test.r2']:.2f})")
+        rows.append({**row, "test molecules": cell(part["test.molecules"][:1], 0) or "-"})
+        for seed in part["tuning_seed"][(part["split.kind"] == "random") & (task in KNOWN)]:
+            remarks.append(f"{model}, {task}, seed {seed}: a random split; the paper's are by scaffold")
+        for seed, r2 in zip(part["tuning_seed"], column(part, "test.r2"), strict=True):
+            if r2 <= 0:
+                remarks.append(f"{model}, {task}, seed {seed}: no better than the mean label (R^2 {r2:.2f})")
     for task, part in results.groupby("task", sort=False):
         if part["test.rows_sha256"].nunique() > 1:
             models = ", ".join(part.drop_duplicates("test.rows_sha256")["model"])

@@ -8,7 +8,7 @@ import pandas as pd
 from lib.report import figures
 from matplotlib.figure import Figure
 
-from fs_plugins.files import atomic, copy, write_text
+from fs_plugins.files import atomic, write_text
 
 # a cell of a column of numbers
 NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
@@ -36,8 +36,8 @@ class Page:
     """A report, to which headings, plain text, tables of text and pictures are added one after another."""
 
     title: str
+    folder: Path  # of report.md and the pictures
     parts: list[str | pd.DataFrame] = field(default_factory=list)  # Markdown, and tables
-    pictures: dict[str, Figure | Path] = field(default_factory=dict)  # PNG's name -> picture
 
     def heading(self, level: int, text: str) -> None:
         self.parts.append(f"{'#' * level} {markdown(text)}")
@@ -51,23 +51,19 @@ class Page:
     def table(self, table: pd.DataFrame) -> None:
         self.parts.append(table)
 
-    def picture(self, name: str, picture: Figure | Path) -> None:
-        about = picture.stem if isinstance(picture, Path) else picture.get_label()
-        self.pictures[f"pictures/{name}.png"] = picture
-        self.parts.append(f"![{markdown(about)}](pictures/{name}.png)")
+    def picture(self, name: str, figure: Figure) -> None:
+        """Writes a picture at once."""
+        path = self.folder / "pictures" / f"{name}.png"
+        path.parent.mkdir(exist_ok=True)
+        with atomic(path, "wb") as file:
+            file.write(figures.picture(figure))
+        self.parts.append(f"![{markdown(figure.get_label())}](pictures/{name}.png)")
 
     def markdown(self) -> str:
         parts = (part if isinstance(part, str) else markdown_table(part) for part in self.parts)
         return "\n\n".join([f"# {markdown(self.title)}", *parts]) + "\n"
 
-    def write(self, folder: Path) -> Path:
-        """Writes the pictures and report.md, whose path it returns."""
-        for name, picture in self.pictures.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            if isinstance(picture, Path):
-                copy(picture, folder / name)
-                continue
-            with atomic(folder / name, "wb") as file:
-                file.write(figures.picture(picture))
-        write_text(folder / "report.md", self.markdown())
-        return folder / "report.md"
+    def write(self) -> Path:
+        """Writes report.md, whose path it returns."""
+        write_text(self.folder / "report.md", self.markdown())
+        return self.folder / "report.md"

@@ -3,8 +3,8 @@
     python -m lib.report.quickstart OUTPUT SENTENCE
 
 OUTPUT/joint.json has the joint likelihood of every checkpoint in OUTPUT/{mlm,exlm}
-(``python -m fs_plugins.measures joint``). exlm fills the masks of SENTENCE. Writes OUTPUT/table.txt,
-curve.png and curve.svg.
+(``python -m fs_plugins.measures joint``). exlm fills the masks of SENTENCE. Writes OUTPUT/table.txt and
+curve.png.
 """
 
 import sys
@@ -56,8 +56,7 @@ def main() -> None:
     rows = [*table(output, measured), "", f"{MODELS['exlm']} fills  {sentence}", f"with  {filled.text}"]
     points = measured.rename(columns={"model": "label", "updates": "x", "jointly": "y"})
     curve = figures.lines(points, "joint bits per masked token, validation (lower is better)", "updates")
-    for form in ("svg", "png"):
-        with atomic(output / f"curve.{form}", "wb") as file:
-            file.write(figures.picture(curve, form))
+    with atomic(output / "curve.png", "wb") as file:
+        file.write(figures.picture(curve))
     write_lines(output / "table.txt", rows)
     print("\n".join(["", *rows, "", f"picture: {output / 'curve.png'}"]))

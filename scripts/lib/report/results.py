@@ -14,8 +14,16 @@ from lib.workflow.runs import STUDY
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
 # columns that a frame always has
-COLUMNS = ("path", "table", "model", "rate", "seed", "tuning_seed", "task", "point", "choice", "marks", "end")
-COLUMNS += ("updates", "p", "test.rows_sha256")
+COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "end", "updates", "p")
+COLUMNS += ("split.kind", "test.molecules", "test.rows_sha256")
+# a column of the paper's tables -> the task, the column of the frame, and the factor that makes percent
+SCORES = {"EM": (squad.NAME, "valid.exact", 1), "F1": (squad.NAME, "valid.f1", 1)}
+SCORES |= {
+    task.title(split): (task.name, f"{split}.{task.metric}", 100)
+    for task in TASKS.values()
+    for split in task.valid_splits
+}
+SCORES |= {known.title: (name, "test.auc", 100) for name, known in KNOWN.items()}
 
 
 def frame(output: Path, problems: list[str]) -> pd.DataFrame:
@@ -23,9 +31,9 @@ def frame(output: Path, problems: list[str]) -> pd.DataFrame:
     Damaged files are ``problems``.
 
     ``table`` is ``study``, or that of a fine-tuning outside it; ``model`` a name of runs.csv or of
-    ``models=``; ``rate`` the name of its learning rate. The numbers are in columns named after their files:
-    ``train.seconds``, ``log.loss``, ``probe.bits``; those of a fine-tuning, in percent but of a regression,
-    after the columns of the paper's tables: ``score.MNLI-m``, and ``valid.`` and ``test.`` of molecules.
+    ``models=``; ``rate`` the name of its learning rate. The numbers are in columns named after their files
+    and places there, such as ``train.seconds``, ``log.loss`` and ``probe.bits``; those of fine-tunings after
+    their splits, ``valid.accuracy``.
     """
     trained, rows = [*output.glob(f"{STUDY}/*/*/*/train.json")], []
     measured = [path for train in trained for path in train.parent.glob("*.json")]
@@ -46,7 +54,7 @@ def frame(output: Path, problems: list[str]) -> pd.DataFrame:
 def rows_of(name: str, content: dict) -> Iterator[dict]:
     """Yields what a file of results says, names nested."""
     if name == RESULT:
-        yield {"end": end_of(content, "--max-epoch"), **FINETUNED[content["benchmark"]](content)}
+        yield finetuned(content)
     elif name == "train.json":
         curve = content.pop("curve", [])
         yield {"train": content, "end": end_of(content, "--max-update")}
@@ -54,6 +62,25 @@ def rows_of(name: str, content: dict) -> Iterator[dict]:
     for row in content.get("rows", []) if name not in (RESULT, "train.json") else ():
         for result in row["results"]:
             yield {"updates": row["updates"], "p": result["mask_prob"], Path(name).stem: result}
+
+
+def finetuned(content: dict) -> dict:
+    """Returns what a result of a fine-tuning, or of a forest, says."""
+    metrics, task, manifest = content["metrics"], content["task"], content.get("manifest", {})
+    row = {name: content.get(name) for name in ("task", "metric", "split")} | metrics
+    row |= {"tuning_seed": content["seed"], "end": end_of(content, "--max-epoch"), "point": "", "marks": ""}
+    for split in ("valid", "test"):
+        names = [*row.setdefault(split, {}).pop("properties", {})]
+        row |= {"properties": names} if names else {}
+    if content["benchmark"] != "moleculenet":  # one point of a grid
+        point = {key: str(value) for key, value in manifest["settings"]["point"].items()}
+        whole = metrics["valid"].get("total") == squad.QUESTIONS
+        if task in TASKS:
+            rows, official = content["rows"], TASKS[task].official
+            whole = all(rows[split] == official[split] for split in ("train", *TASKS[task].valid_splits))
+        row["point"], row["choice"] = Point(**point).key, metrics["valid"].get(content["metric"])
+        row["marks"] = ("" if whole else "†") + ("‡" if manifest["inputs"].get("init_from") else "")
+    return row
 
 
 def end_of(content: dict, usual: str) -> str:
@@ -65,41 +92,9 @@ def end_of(content: dict, usual: str) -> str:
     return "" if by == usual else f"{by} {ended['limit']} ended it after {ended['updates']:,} updates"
 
 
-def _tried(content: dict) -> dict:
-    """Returns what a result of one point of a grid has."""
-    point = Point(**{key: str(value) for key, value in content["manifest"]["settings"]["point"].items()})
-    score = float(content["metrics"]["valid"][content["metric"]])
-    return {"task": content["task"], "tuning_seed": content["seed"], "point": point.key, "choice": score}
-
-
-def _glue(content: dict) -> dict:
-    task, metrics, rows = TASKS[content["task"]], content["metrics"], content["rows"]
-    whole = all(rows[split] == task.official[split] for split in ("train", *task.valid_splits))
-    marks = ("" if whole else "†") + ("‡" if content["manifest"]["inputs"].get("init_from") else "")
-    scores = {task.title(split): metrics[split].get(task.metric) for split in task.valid_splits}
-    # a score is missing if --metrics left it out
-    scores = {column: 100 * score for column, score in scores.items() if score is not None}
-    return {**_tried(content), "marks": marks, "score": scores}
-
-
-def _squad(content: dict) -> dict:
-    scores = content["metrics"]["valid"]
-    marks = "" if scores.get("total") == squad.QUESTIONS else "†"
-    return {**_tried(content), "marks": marks, "score": {"EM": scores["exact"], "F1": scores["f1"]}}
-
-
-def _moleculenet(content: dict) -> dict:
-    task, metric = content["task"], content["metric"]
-    valid, test = ({**content["metrics"].get(split, {})} for split in ("valid", "test"))
-    row = {"task": task, "tuning_seed": content["seed"], "metric": metric, "marks": ""}
-    row |= {"split": content.get("split", {}).get("kind"), "names": [*test.pop("properties", {})]}
-    valid.pop("properties", None)
-    if metric == "auc" and metric in test:
-        row["score"] = {KNOWN[task].title if task in KNOWN else task: 100 * test[metric]}
-    return {**row, "valid": valid, "test": test}
-
-
-FINETUNED = {"glue": _glue, "squad": _squad, "moleculenet": _moleculenet}
+def column(results: pd.DataFrame, name: str) -> pd.Series:
+    """Returns a column of a frame as numbers; NaN where there is none."""
+    return results.get(name, pd.Series(index=results.index)).astype(float)
 
 
 def cell(

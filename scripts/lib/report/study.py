@@ -1,6 +1,6 @@
 """The study of [MASK]: each figure and table as a section of the report.
 
-What a target shows stands in scripts/workflow/targets.toml; in numbers.csv beside it, in which column of the
+What a target shows stands in scripts/workflow/targets.csv; in numbers.csv beside it, in which column of the
 results a number is found, its digits and factor, and the p at which it was measured (``own``: that of the
 training). The paper's numbers are in configs/paper/study.csv.
 """
@@ -8,8 +8,8 @@ training). The paper's numbers are in configs/paper/study.csv.
 import pandas as pd
 from lib.files import CONFIGS
 from lib.report import figures
-from lib.report.page import Page
-from lib.report.results import cell
+from lib.report.page import Page, markdown
+from lib.report.results import SCORES, cell, column
 from lib.workflow.plan import EXAMPLE, SEEDS
 from lib.workflow.runs import BEST, DEFAULT, GLUE_TASKS, STUDY, WORKFLOW, Run, Target
 
@@ -29,12 +29,13 @@ def counted(results: pd.DataFrame) -> pd.DataFrame:
 
 def numbers(study: pd.DataFrame, run: Run, key: str) -> pd.DataFrame:
     """Returns the rows of :func:`counted` that have a number of a run, with ``value``, by updates."""
-    number = NUMBERS[key]
-    rows = study[(study["model"] == run.name) & study.get(number.of, pd.Series(index=study.index)).notna()]
+    number, rows = NUMBERS[key], study[study["model"] == run.name]
+    task, where, factor = SCORES.get(key, (None, number.of, number.factor))
+    rows = rows[rows["task"] == task] if task else rows
     if number.p:
         rows = rows[rows["p"] == (run.own_p if number.p == "own" else float(number.p))]
-    values = rows[number.of].astype(float) * number.factor if len(rows) else pd.Series(dtype=float)
-    return rows.assign(value=values).sort_values("updates", kind="stable")
+    rows = rows.assign(value=factor * column(rows, where)).dropna(subset="value")
+    return rows.sort_values("updates", kind="stable")
 
 
 def last(study: pd.DataFrame, run: Run, key: str) -> pd.Series:
@@ -63,11 +64,11 @@ def add_target(page: Page, target: Target, study: pd.DataFrame, settings: dict) 
     for key in dict.fromkeys([*target.numbers, *shown]):
         number, found = NUMBERS[key], {}
         if key in papers and key in target.numbers:
-            found["paper"] = [[papers.at[run.name, key]] for run in runs]
+            found["paper"] = papers[[key]].to_numpy()
         if key in shown:
             found["ours"] = [last(study, run, key) for run in runs]
         expected = len(settings.get("seeds", ())) - bool(settings.get("rates"))  # one chooses the rate
-        if key in MEANS or number.of.startswith("score."):
+        if key in MEANS or key in SCORES:
             expected *= len(settings.get("finetune_seeds") or SEEDS[STUDY])
         for who, values in found.items():
             asked = expected if who == "ours" else 0
@@ -98,8 +99,9 @@ def add_lines(page: Page, target: Target, study: pd.DataFrame, key: str) -> None
 
 def add_example(page: Page, target: Target, study: pd.DataFrame) -> None:
     """Adds the picture and the page of scripts/explore.py, of the first model that has them."""
-    folders = [path.parent for path in study["path"][study["model"] == target.runs[0].name]]
-    for path in [folder / EXAMPLE for folder in folders if (folder / EXAMPLE).exists()][:1]:
+    folders = study["path"][study["model"] == target.runs[0].name].map(lambda path: path.parent)
+    for example in [folder / EXAMPLE for folder in folders if (folder / EXAMPLE).exists()][:1]:
         if target.picture:
-            page.picture(target.name, path.with_name(target.picture))
-        page.text(f"To explore: {path}")
+            picture = example.with_name(target.picture).relative_to(page.folder)
+            page.parts.append(f"![{markdown(target.title)}]({picture})")
+        page.text(f"To explore: {example}")

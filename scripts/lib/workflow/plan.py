@@ -22,28 +22,15 @@ from lib.files import CONFIGS, RESULT, ROOT, read_json
 from lib.glue import FROM_MNLI, TASKS
 from lib.recipes import points_of
 from lib.run.launch import LAST
-from lib.workflow.runs import (
-    ABOUT,
-    BEST,
-    DEFAULT,
-    MOLECULES,
-    PROBE_P,
-    SETS,
-    STUDY,
-    TEXT,
-    Run,
-    Target,
-    targets,
-)
+from lib.workflow.runs import BEST, DEFAULT, MOLECULES, PROBE_P, SETS, STUDY, TEXT, Run, Target, targets
 
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 
 REPRODUCE = "reproduce"  # all figures and tables of the paper; STUDY is those of its study
 SEEDS = {STUDY: [1, 2, 3], MOLECULES: [1, 2, 3], TEXT: [1, 2, 3, 4, 5]}  # of fine-tuning
-MEASURES = ABOUT["measures"]
 EXAMPLE = "example/index.html"  # page of scripts/explore.py
-MEASURED = {measure: f"{measure}.json" for measure in MEASURES} | {"example": EXAMPLE}
 # a rule of the Snakefile -> the file that its jobs write last
+MEASURED = {"entropy": "entropy.json", "probe": "probe.json", "example": EXAMPLE}
 RULES = {"pretrain": "train.json", **MEASURED, "finetune": RESULT, "best": "best.json"}
 UNTRAINED, FOREST = "untrained", "forest"  # in table 1, besides models
 SCRIPTS = os.path.relpath(ROOT / "scripts")
@@ -67,8 +54,8 @@ def files(settings: Namespace, name: str) -> list[Path]:
 def _of_study(settings: Namespace, target: Target) -> list[Path]:
     """Returns results of pre-trainings, and of their fine-tunings if GLUE is given, else of the probe."""
     tasks = target.tasks if settings.glue else []
-    measures = {*target.measures} | ({"probe"} if target.tasks and not tasks else set())
-    names = ["train.json", *(MEASURED[name] for name in MEASURED if name in measures)]
+    measures = [*target.measures, *(["probe"] if target.tasks and not tasks else [])]
+    names = ["train.json", *(MEASURED[name] for name in measures)]
     seeds = settings.finetune_seeds or SEEDS[STUDY]
     names += [f"glue/{task}/table6/seed-{seed}/{RESULT}" for task in tasks for seed in seeds]
     return [run.folder / name for run in pretrainings(settings, target) for name in names]
@@ -98,11 +85,18 @@ def pretrainings(settings: Namespace, target: Target) -> list[Run]:
     rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
     if not rows:
         raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
-    name = "smiles" if rows[0].of_molecules else "data"
-    if not getattr(settings, name) and (settings.size != "smoke" or settings.glue or name == "smiles"):
-        raise UserError(f"{target.name} needs {name}=FOLDER, data for pre-training")
+    has_own = settings.size == "smoke" and not settings.glue and rows[0].corpus == "text"
+    if not has_own and not pretraining_data(settings, rows[0].corpus):
+        raise UserError(
+            f"{target.name} needs data=FOLDER, or smiles=FOLDER for table 1: data for pre-training"
+        )
     lr, seeds = (BEST, settings.seeds[1:]) if settings.rates else (DEFAULT, settings.seeds)
     return [replace(run, lr=lr, seed=seed) for run in rows for seed in seeds]
+
+
+def pretraining_data(settings: Namespace, corpus: str) -> str | None:
+    """Returns the data of a pre-training; None: those of the quickstart."""
+    return settings.smiles if corpus == "smiles" else settings.data
 
 
 def tasks_of(settings: Namespace, target: Target) -> list[str]:
@@ -147,7 +141,7 @@ def check(settings: Namespace, name: str) -> None:
     """Raises ValueError for data or models of a target that do not exist, and for data that were prepared
     with different dictionaries: a job would find out after days of pre-training."""
     for target in targets_of(name):
-        data = settings.smiles if target.name in (MOLECULES, SETS) else settings.data
+        data = pretraining_data(settings, "smiles" if target.name in (MOLECULES, SETS) else "text")
         paths = [Path(data, DICT_FILE)] if data and not settings.models else []
         for task in tasks_of(settings, target):
             inner = f"{task}-bin/input0" if task in TASKS else ""
@@ -163,96 +157,80 @@ def check(settings: Namespace, name: str) -> None:
 
 
 class Job(NamedTuple):
-    """A command for the shell, the files that it needs, and its GPUs."""
+    """A command, the files that it needs, and its GPUs."""
 
-    command: str
-    needs: list[Path]
+    words: list
+    needs: list[Path] = []
     gpus: int = 0
+
+    @property
+    def flags(self) -> str:
+        """Returns more words, for the shell: the flags beside a best.json, if it needs one."""
+        files = [path.with_suffix(".flags") for path in self.needs if path.name == RULES["best"]]
+        return " ".join(f"$(cat {shlex.quote(str(file))})" for file in files)
 
 
 def job(settings: Namespace, rule: str, folder: Path) -> Job:
     """Returns the job that makes FOLDER/FILE, by a rule of RULES."""
     if rule == "best":
         needs = trials(settings, folder)
-        words = ["python", "-m", "lib.workflow.jobs", "best", settings.output / folder / RULES[rule], *needs]
-        return Job(shlex.join(map(str, words)), needs)
+        output = settings.output / folder / RULES[rule]
+        return Job(["python", "-m", "lib.workflow.jobs", "best", output, *needs], needs)
     if rule == "finetune":
         return finetune(settings, folder)
-    return (
-        pretrain(settings, Run.at(folder)) if rule == "pretrain" else measure(settings, rule, Run.at(folder))
-    )
-
-
-def on_gpus(settings: Namespace, gpus: int, log: Path, words: list, best: list[Path]) -> str:
-    """Returns a command for the shell, of a job on so many GPUs, with the flags beside a best.json."""
-    sharing = ["--jobs-per-gpu", settings.jobs_per_gpu] if settings.jobs_per_gpu > 1 else []
-    words = ["python", "-m", "lib.run.on_gpu", "--gpus", gpus, *sharing, "--log", log, "--", *words]
-    return " ".join(
-        [
-            shlex.join(map(str, words)),
-            *(f"$(cat {shlex.quote(str(path.with_suffix('.flags')))})" for path in best),
-        ]
-    )
-
-
-def device(gpus: int) -> list:
-    """Returns the option of a training on so many GPUs."""
-    return ["--gpus", gpus] if gpus else ["--cpu"]
-
-
-def pretraining_data(settings: Namespace, run: Run) -> Path:
-    """Returns the data of a pre-training; if none are given, those of the quickstart."""
-    return Path((settings.smiles if run.of_molecules else settings.data) or settings.output / "data-bin")
+    if rule == "pretrain":
+        return pretrain(settings, Run.at(folder))
+    return measure(settings, rule, Run.at(folder))
 
 
 def pretrain(settings: Namespace, run: Run) -> Job:
-    """Returns a pre-training, which ends with its summary."""
-    corpus, size = ("smiles" if run.of_molecules else "text"), settings.size
-    size = run.size if size == "paper" and run.size else size
-    data, save = pretraining_data(settings, run), settings.output / run.folder
-    words = ["bash", f"{SCRIPTS}/pretrain_{corpus}.sh", run.model, size, data, save]
+    """Returns a pre-training."""
+    size = run.size if settings.size == "paper" and run.size else settings.size
+    given, save = pretraining_data(settings, run.corpus), settings.output / run.folder
+    data = Path(given or settings.output / "data-bin")
+    words = ["bash", f"{SCRIPTS}/pretrain_{run.corpus}.sh", run.model, size, data, save]
     about = read_json(data / "prepared.json") or {}
-    if corpus == "text" and about.get("kind") == "smiles":  # cuts molecules into blocks
+    if run.corpus == "text" and about.get("kind") == "smiles":  # cuts molecules into blocks
         words += ["--sample-break-mode", "none"]
     words += [] if run.model == "mlm" else ["--k", run.k]
     words += ["--p", f"{run.p:g}", "--seed", run.seed]
-    if settings.tokens_per_sample and not run.of_molecules:  # a sample of those is a molecule
+    if settings.tokens_per_sample and run.corpus == "text":  # a sample of SMILES is a molecule
         words += ["--tokens-per-sample", settings.tokens_per_sample]
     if settings.updates or run.times != 1:
-        folder = CONFIGS / "pretrain" / ("smiles" if run.of_molecules else "")
-        updates = settings.updates or Flags.read(folder / f"{size}.flags").whole("--max-update")
+        size_file = CONFIGS / "pretrain" / f"{size}.flags"  # only text has runs of other lengths
+        updates = settings.updates or Flags.read(size_file).whole("--max-update")
         words += ["--updates", round(run.times * updates)]
-    words += [*device(settings.gpus), *shlex.split(settings.flags)]
+    words += ["--gpus", settings.gpus, *shlex.split(settings.flags)]
     words += ["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else []
-    best = [save.parents[1] / "best.json"] if run.lr == BEST else []
-    train = on_gpus(settings, settings.gpus, save / "log/pretrain.log", words, best)
-    made = [] if settings.data or run.of_molecules else [data / "prepared.json"]
-    return Job(
-        f"{train} && python -m lib.workflow.jobs finish {shlex.quote(str(save))}", made + best, settings.gpus
-    )
+    needs = [] if given else [data / "prepared.json"]
+    return Job(words, needs + best_of(settings, run.folder.parents[1], run.lr), settings.gpus)
+
+
+def best_of(settings: Namespace, place: Path, name: str) -> list[Path]:
+    """Returns the choice among trials, if ``name``, of a rate or a point, is BEST."""
+    return [settings.output / place / RULES["best"]] if name == BEST else []
 
 
 def measure(settings: Namespace, name: str, run: Run) -> Job:
     """Returns a measure of a pre-training, or the example."""
-    save, gpus = settings.output / run.folder, min(settings.gpus, 1)
+    save = settings.output / run.folder
     if name == "example":
         words = [f"{SCRIPTS}/explore.py", save / LAST, settings.example, "--output", (save / EXAMPLE).parent]
     else:
-        all_p = " ".join(map(str, sorted({PROBE_P, run.own_p})))
-        options = MEASURES[name].format(p=run.own_p, all_p=all_p, sentences=settings.sentences).split()
-        words = ["-m", "fs_plugins.measures", name, save / LAST, *options, "--output", save / MEASURED[name]]
-    words = ["python", *words, "--data", pretraining_data(settings, run)]
-    return Job(on_gpus(settings, gpus, save / f"log/{name}.log", words, []), [save / "train.json"], gpus)
+        shares = ["--mask-prob", *sorted({PROBE_P, run.own_p})] if name == "probe" else []
+        words = ["-m", "fs_plugins.measures", name, save / LAST, *shares, "--output", save / MEASURED[name]]
+        words += ["--max-sentences", settings.sentences]
+    data = pretraining_data(settings, run.corpus) or settings.output / "data-bin"
+    return Job(["python", *words, "--data", data], [save / RULES["pretrain"]], min(settings.gpus, 1))
 
 
 def finetune(settings: Namespace, folder: Path) -> Job:
     """Returns a fine-tuning, or a forest."""
     place, point, seed = folder.parents[1], folder.parent.name, folder.name.removeprefix("seed-")
-    (table, model, *_), task, save = place.parts, place.name, settings.output / folder
-    about, log = [data_of(settings, task), save, "--seed", seed], save / "log/finetune.log"
+    (table, model, *_), task = place.parts, place.name
+    about = [data_of(settings, task), settings.output / folder, "--seed", seed]
     if model == FOREST:
-        words = ["python", f"{SCRIPTS}/baseline_moleculenet.py", *about]
-        return Job(on_gpus(settings, 0, log, words, []), [])
+        return Job(["python", f"{SCRIPTS}/baseline_moleculenet.py", *about])
     if table == STUDY:
         start = settings.output.joinpath(*place.parts[:4], LAST)
     else:
@@ -261,19 +239,17 @@ def finetune(settings: Namespace, folder: Path) -> Job:
     name = "glue" if task in TASKS else "squad" if task == squad.NAME else "moleculenet"
     gpus = settings.gpus if name == "squad" else min(settings.gpus, 1)
     words = ["bash", f"{SCRIPTS}/finetune_{name}.sh", *([] if name == "squad" else [task]), start, *about]
-    words += device(gpus)
+    words += ["--gpus", gpus, *(["--drop-checkpoints"] if name == "glue" else [])]
     if table == STUDY:
         words += points_of(task, point)[0].flags.words()
     elif table == TEXT and point != BEST:
         points = points_of(task, settings.grid, settings.point)
         words += next(one.flags.words() for one in points if one.key == point)
-    elif table == MOLECULES and settings.max_epoch:
-        words += ["--max-epoch", settings.max_epoch]
-    words += ["--scratch"] if model == UNTRAINED else []
-    if name == "glue":
+    elif table == MOLECULES:
+        words += ["--max-epoch", settings.max_epoch] if settings.max_epoch else []
+        words += ["--scratch"] if model == UNTRAINED else []
+    if table != STUDY:
         mnli = settings.init_from.get(model) if task in FROM_MNLI else None
-        words += ["--drop-checkpoints", *(["--init-from", mnli] if mnli else [])]
-    words += shlex.split(settings.finetune_flags) if table != STUDY else []
-    best = [settings.output / place / "best.json"] if point == BEST else []
-    trained = [start.with_name("train.json")] if start.is_relative_to(settings.output / STUDY) else []
-    return Job(on_gpus(settings, gpus, log, words, best), trained + best, gpus)
+        words += [*(["--init-from", mnli] if mnli else []), *shlex.split(settings.finetune_flags)]
+    trained = [start.with_name(RULES["pretrain"])] if start.is_relative_to(settings.output / STUDY) else []
+    return Job(words, trained + best_of(settings, place, point), gpus)

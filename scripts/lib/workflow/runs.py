@@ -1,48 +1,37 @@
-"""The pre-trainings of figures and tables: scripts/workflow/runs.csv, a row each.
-
-Its columns: ``name`` (of the run's folder), ``targets`` (the figures and tables that need it), ``label``
-(without its p), ``model`` (of configs/model/), ``k``, ``p``; ``times`` (as many updates as the others; 1 if
-empty) and ``size`` (of configs/pretrain/, in place of ``paper``), which may be empty. targets.toml has each
-target's title, what is measured of its runs and what is shown.
+"""The tables in scripts/workflow/: pre-trainings (:class:`Run`), and the paper's figures and tables that need
+them (:class:`Target`).
 
 The vanilla MLM of the paper's study is Repeated MLM with k = 1, which gives the batches and the loss of
 fairseq's ``masked_lm`` exactly, and logs the corrupted proportion besides.
 """
 
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pandas as pd
-from lib.files import CONFIGS
+from lib.files import ROOT
 
-WORKFLOW = CONFIGS.parent / "scripts" / "workflow"
+WORKFLOW = ROOT / "scripts" / "workflow"
 STUDY, BEST, DEFAULT = "study", "best", "default"  # study/NAME/lr-{RATE,best,default}/seed-N
 PROBE_P = 0.15
-MOLECULES, TEXT, SETS = (
-    "table1",
-    "table3",
-    "table9",
-)  # fine-tunings of molecules and of text; MoleculeNet's sets
+MOLECULES, TEXT, SETS = "table1", "table3", "table9"  # fine-tunings of molecules, of text; MoleculeNet's sets
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight
-ABOUT = tomllib.loads((WORKFLOW / "targets.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
 class Run:
     """A row of runs.csv; with ``lr`` and ``seed`` one pre-training of it."""
 
-    name: str
-    targets: tuple[str, ...]
-    label: str
-    model: str
+    name: str  # of its folder
+    targets: list[str]  # the figures and tables that need it
+    label: str  # in the report, without its p
+    model: str  # of configs/model/
     k: int
     p: float
-    times: float
-    size: str  # size in a reproduction of the paper, if it is not the study's
-    lr: str = DEFAULT  # one to try, BEST or DEFAULT
+    times: float  # as many updates as the others
+    size: str  # of configs/pretrain/ in a reproduction of the paper, if it is not ``paper``
+    lr: str = DEFAULT  # a learning rate to try, BEST or DEFAULT
     seed: int = 1
 
     @property
@@ -51,39 +40,36 @@ class Run:
         return Path(STUDY, self.name, f"lr-{self.lr}", f"seed-{self.seed}")
 
     @classmethod
-    def at(cls, folder: str | Path) -> "Run":
+    def at(cls, folder: Path) -> "Run":
         """Returns the pre-training in a folder, the inverse of ``folder``."""
-        name, lr, seed = Path(folder).parts[-3:]
+        name, lr, seed = folder.parts[-3:]
         return replace(runs()[name], lr=lr.removeprefix("lr-"), seed=int(seed.removeprefix("seed-")))
 
     @property
     def own_p(self) -> float:
-        """Returns the p at which it is measured: that of its training; the probe's if tokens were
-        repeated."""
+        """Returns the p at which it is measured: its training's; the probe's if tokens were repeated."""
         return self.p if self.k == 1 or self.model != "repeated-mlm" else PROBE_P
 
     @property
-    def of_molecules(self) -> bool:
-        """Returns whether it is trained on ``smiles``, to be fine-tuned on molecules."""
-        return MOLECULES in self.targets
+    def corpus(self) -> str:
+        """Returns on what it is trained: text, or SMILES to be fine-tuned on molecules."""
+        return "smiles" if MOLECULES in self.targets else "text"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A figure or table, as targets.toml has it."""
+    """A row of targets.csv: a figure or table."""
 
     name: str
     title: str
-    measures: Sequence[str] = ()  # measures of its runs
-    numbers: Sequence[str] = ()  # numbers in the report; ``without_glue``: those shown instead
-    without_glue: Sequence[str] = ()
-    # ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG
-    picture: str = ""
-    note: str = ""
+    measures: list[str]  # measures of its runs
+    numbers: list[str]  # rows of numbers.csv that the report shows
+    without_glue: list[str]  # those shown instead if nothing is fine-tuned
+    picture: str  # ``grid``, ``lines`` or ``curves``, if it is a figure; of an example, the name of its PNG
+    note: str
 
     @property
     def runs(self) -> list[Run]:
-        """Returns the rows of runs.csv that it needs."""
         return [run for run in runs().values() if self.name in run.targets]
 
     @property
@@ -93,23 +79,24 @@ class Target:
 
     @property
     def of_study(self) -> bool:
-        """Returns whether it is of the study of [MASK], not of fine-tunings or of their data."""
+        """Returns whether it is of the study of [MASK], not of tables of fine-tunings or of their data."""
         return self.name not in (MOLECULES, TEXT, SETS)
+
+
+def _read(name: str, *lists: str) -> list[dict]:
+    path, split = WORKFLOW / f"{name}.csv", dict.fromkeys(lists, str.split)
+    return pd.read_csv(path, keep_default_na=False, converters=split).to_dict("records")
 
 
 @cache
 def runs() -> dict[str, Run]:
     """Returns the rows of runs.csv by name."""
-    table = pd.read_csv(WORKFLOW / "runs.csv", keep_default_na=False, converters={"targets": str.split})
-    table["times"] = pd.to_numeric(table["times"]).fillna(1.0)
-    rows = table[[field.name for field in fields(Run)[:8]]].to_dict("records")
-    return {row["name"]: Run(**{**row, "targets": tuple(row["targets"])}) for row in rows}
+    return {
+        row["name"]: Run(**{**row, "times": float(row["times"] or 1)}) for row in _read("runs", "targets")
+    }
 
 
 @cache
 def targets() -> dict[str, Target]:
-    """Returns the figures and tables by name; one is ``like`` another but for what it says itself."""
-    found: dict[str, dict] = {}
-    for name, about in ABOUT["targets"].items():
-        found[name] = {**found.get(about.pop("like", ""), {}), **about}
-    return {name: Target(name, **about) for name, about in found.items()}
+    """Returns the rows of targets.csv by name."""
+    return {row["name"]: Target(**row) for row in _read("targets", "measures", "numbers", "without_glue")}

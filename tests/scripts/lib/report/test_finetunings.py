@@ -13,7 +13,7 @@ HEAD = ["MNLI-m", "MNLI-mm", "QQP", "QNLI", "SST-2", "CoLA", "RTE", "MRPC", "STS
 
 def shown(tmp_path, name, **settings) -> Page:
     """A table of the results in a folder of its name."""
-    page, problems = Page("Report"), []
+    page, problems = Page("Report", tmp_path), []
     results = frame(tmp_path, problems)
     assert not problems
     (add_table(page, name, results, settings) if name else add_molecules(page, results, settings))
@@ -97,7 +97,7 @@ def test_validation_beside_test_and_what_keeps_numbers_from_being_compared(tmp_p
     assert [*mine.values()] == about
     assert page.parts[-1].splitlines() == [
         "- b, bbbp, seed 1: a random split; the paper's are by scaffold",
-        "- b, mine, seed 1: no better than the mean of the test labels (R^2 -0.03)",
+        "- b, mine, seed 1: no better than the mean label (R^2 -0.03)",
         "- bbbp: not all results are of the same test molecules: a, b differ",
     ]
     # equal rows are equal, however they were split
@@ -109,7 +109,7 @@ def test_table_9(tmp_path):
     sizes = {split: {"molecules": n} for split, n in (("train", 1210), ("valid", 151), ("test", 151))}
     about = {"names": ["Class"], "sizes": sizes, "split": {"kind": "scaffold"}}
     write_file(tmp_path / "molecules.json", about)
-    page = Page("Report")
+    page = Page("Report", tmp_path)
     add_sets(page, {"bace": str(tmp_path)})
     sizes = "1,210/151/151"
     assert [*record(page, "BACE").values()] == ["BACE", "classification", "1", "1", sizes, sizes, "scaffold"]

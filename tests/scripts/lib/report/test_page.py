@@ -9,7 +9,7 @@ NO_POINTS = pd.DataFrame(columns=["label", "x", "y"])
 
 
 def test_markdown(tmp_path):
-    page = Page("Report")
+    page = Page("Report", tmp_path)
     page.items(["train.json is damaged", NASTY])
     page.heading(2, f"Table 1 {NASTY}")
     page.text(NASTY)
@@ -17,7 +17,7 @@ def test_markdown(tmp_path):
     heads = pd.Index(["model", ("bits", "paper"), ("bits", "ours")], tupleize_cols=False)
     page.table(pd.DataFrame(rows, columns=heads))
     page.picture("one", figures.lines(NO_POINTS, NASTY, ""))
-    text = page.write(tmp_path).read_text(encoding="utf-8")
+    text = page.write().read_text(encoding="utf-8")
     assert (tmp_path / "pictures" / "one.png").read_bytes().startswith(b"\x89PNG")
     escaped = r"\<b\>\*a\|b\*\</b\> \[x\](y) \& \`c\`"
     remarks = f"# Report\n\n- train.json is damaged\n- {escaped}\n\n## Table 1 {escaped}\n\n{escaped}\n\n"

@@ -23,7 +23,7 @@ def test_the_frame_has_every_number_by_where_and_when_it_is_of(tmp_path, add):
     assert study.dropna(subset=["log.loss"])[["updates", "log.loss"]].to_numpy().tolist() == [[1, 8], [2, 7]]
     bits = study.dropna(subset=["probe.bits"])[["updates", "p", "probe.bits"]]
     assert bits.to_numpy().tolist() == [[7, 0.15, 3], [7, 0.5, 4]]
-    assert study.dropna(subset=["score.RTE"])[["tuning_seed", "score.RTE"]].to_numpy().tolist() == [[2, 50]]
+    assert study.dropna(subset=["task"])[["tuning_seed", "valid.accuracy"]].to_numpy().tolist() == [[2, 0.5]]
     [one] = found[found["table"] == "table1"].to_dict("records")
     assert (one["model"], one["task"], one["valid.rmse"], one["test.rmse"]) == ("m", "mine", 0.2, 0.1)
 

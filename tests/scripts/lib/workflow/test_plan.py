@@ -12,6 +12,10 @@ EXLM = "exlm-k4-p0.15"
 POINT = "--lr {lr} --batch-size {batch} --max-epoch 3 --warmup-ratio 0.06"
 
 
+def text(job: plan.Job) -> str:
+    return " ".join(map(str, job.words))
+
+
 def needed(settings, target) -> list[str]:
     """Below the output."""
     return [str(path.relative_to(settings.output)) for path in plan.files(settings, target)]
@@ -43,8 +47,10 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
         f"{found.output}/{place}/checkpoint_last.pt",
         f"{found.output}/{place}/glue/RTE/table6/seed-2",
     )
-    options = f"--seed 2 --cpu {POINT.format(lr='5e-5', batch=32)} --drop-checkpoints"
-    assert job.command.endswith(f"bash scripts/finetune_glue.sh RTE {start} {glue} {save} {options}")
+    options = f"--seed 2 --gpus 0 --drop-checkpoints {POINT.format(lr='5e-5', batch=32)}"
+    assert " ".join(map(str, job.words)).endswith(
+        f"bash scripts/finetune_glue.sh RTE {start} {glue} {save} {options}"
+    )
     assert job.needs == [found.output / place / "train.json"]
 
 
@@ -58,10 +64,9 @@ def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(
         place / f"lr-{lr}/seed-1/probe.json" for lr in (0.001, 0.002)
     ]
     best = jobs[f"{folder}-5/train.json"]
-    assert (
-        place / "best.json" in best.needs and f"--seed 5 --cpu $(cat {place}/best.flags) &&" in best.command
-    )
-    assert "--seed 1 --cpu --lr 0.002 &&" in jobs[f"study/{EXLM}/lr-0.002/seed-1/train.json"].command
+    assert place / "best.json" in best.needs and best.flags == f"$(cat {place}/best.flags)"
+    assert text(best).endswith("--seed 5 --gpus 0")
+    assert text(jobs[f"study/{EXLM}/lr-0.002/seed-1/train.json"]).endswith("--seed 1 --gpus 0 --lr 0.002")
     assert all("lr-default/seed-" in name for name in needed(asked(seeds="1,2"), "table4"))
 
 
@@ -73,7 +78,7 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     settings = asked(**{"size": "paper", **folders, "finetune_seeds": "1,2", "gpus": 2})
     jobs = every(settings, "reproduce")
     assert sum(name.endswith("train.json") for name in jobs) == 30 + 3 + 2  # of the study, tables 3 and 1
-    text = "\n".join(job.command for job in jobs.values())
+    shown = "\n".join(map(text, jobs.values()))
     study = 24 * 4 * 2  # of figure 8, tables 2, 4 and 13; four tasks
     point = POINT.format(lr="3e-5", batch=16)
     for words, count in (
@@ -81,16 +86,16 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
         ("finetune_glue.sh", 3 * (304 + 8) + study),
         ("finetune_moleculenet.sh bace", 3 * 2),
         ("/untrained/bace/table8/seed-2 --seed 2 --gpus 1 --scratch", 1),
-        (f"--seed 1 --gpus 1 {point}", 3 * 4),  # of GLUE
+        (f"--seed 1 --gpus 1 --drop-checkpoints {point}", 3 * 4),  # of GLUE
         (f"--seed 1 --gpus 2 {point}", 3),
         ("scripts/baseline_moleculenet.py", 2),
     ):
-        assert text.count(words) == count, words
+        assert shown.count(words) == count, words
     start = f"{settings.output}/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
     place = settings.output / "table3/exlm-text/squad2"
     best = jobs["table3/exlm-text/squad2/best/seed-2/result.json"]
     words = f"scripts/finetune_squad.sh {start} {data} {place}/best/seed-2 --seed 2 --gpus 2"
-    assert best.command.endswith(f"-- bash {words} $(cat {place}/best.flags)") and best.gpus == 2
+    assert (text(best), best.flags) == (f"bash {words}", f"$(cat {place}/best.flags)") and best.gpus == 2
     assert best.needs == [Path(start).with_name("train.json"), place / "best.json"]
     assert jobs["table1/forest/bace/table8/seed-1/result.json"].gpus == 0
 
@@ -98,7 +103,7 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
 @pytest.mark.parametrize(
     ("given", "name", "words"),
     [
-        ({}, EXLM, "smoke data --k 4 --p 0.15 --seed 1 --cpu"),
+        ({}, EXLM, "smoke data --k 4 --p 0.15 --seed 1 --gpus 0"),
         (
             {"size": "paper", "gpus": 8, "flags": "--dropout 0.1"},
             "repeated-mlm-k1-p0.15-x2",
@@ -107,11 +112,15 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
         (
             {"updates": 30},
             "repeated-mlm-k1-p0.15-x2",
-            "smoke data --k 1 --p 0.15 --seed 1 --updates 60 --cpu",
+            "smoke data --k 1 --p 0.15 --seed 1 --updates 60 --gpus 0",
         ),
-        ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --cpu"),
-        ({"tokens_per_sample": 64}, "mlm-text", "smoke data --p 0.15 --seed 1 --tokens-per-sample 64 --cpu"),
-        ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --cpu"),
+        ({"size": "paper"}, "exlm-text", "base data --k 4 --p 0.15 --seed 1 --gpus 0"),
+        (
+            {"tokens_per_sample": 64},
+            "mlm-text",
+            "smoke data --p 0.15 --seed 1 --tokens-per-sample 64 --gpus 0",
+        ),
+        ({"size": "paper"}, "exlm-smiles", "paper smiles --k 2 --p 0.15 --seed 1 --gpus 0"),
     ],
 )
 def test_commands_of_pre_trainings(asked, given, name, words):
@@ -120,9 +129,8 @@ def test_commands_of_pre_trainings(asked, given, name, words):
     size, data, options = words.split(maxsplit=2)
     folder, corpus = settings.output / run.folder, "smiles" if "smiles" in name else "text"
     command = f"bash scripts/pretrain_{corpus}.sh {run.model} {size} a/{corpus} {folder} {options}"
-    made = plan.pretrain(settings, run).command
-    assert made.endswith(f" -- {command} && python -m lib.workflow.jobs finish {folder}")
-    assert f"on_gpu --gpus {settings.gpus} " in made and Run.at(folder) == run
+    job = plan.pretrain(settings, run)
+    assert text(job) == command and job.gpus == settings.gpus and Run.at(run.folder) == run
 
 
 @pytest.mark.parametrize(
