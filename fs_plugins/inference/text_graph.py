@@ -107,19 +107,15 @@ def top_tokens(probs: Tensor, top: int, codec: Codec, dictionary: Dictionary) ->
 
 
 class Sentence:
-    """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph: that of sentence ``b`` of a
-    batch, without the nodes that pad it."""
+    """The symbols of a text, with ``<s>`` and ``</s>``, beside their graph: that of a batch of one."""
 
-    def __init__(
-        self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary, b: int = 0
-    ):
+    def __init__(self, graph: StateGraph, symbols: list[str], codec: Codec, dictionary: Dictionary):
         self.symbols, self.codec, self.dictionary = ["<s>", *symbols, "</s>"], codec, dictionary
-        L = int(graph.layout.node_lengths[b])
         with torch.no_grad():
-            log_probs, links = graph.log_probs(b)[:L].cpu(), graph.links[b, :L, :L].cpu()
+            log_probs, links = graph.log_probs(0).cpu(), graph.links[0].cpu()
         ends = dictionary.bos(), dictionary.eos()
         self.decoder = GraphDecoder(log_probs, links, *ends, special_ids(dictionary))
-        self.sources = graph.layout.node_sources[b, :L].tolist()  # index of each state's symbol
+        self.sources = graph.layout.node_sources[0].tolist()  # index of each state's symbol
         indices = (i for i, symbol in enumerate(self.symbols) if symbol == MASK)
         self.masks = {index: number for number, index in enumerate(indices, 1)}
 

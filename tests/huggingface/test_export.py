@@ -176,20 +176,16 @@ def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, 
     state, large = torch.load(checkpoints["mlm"], weights_only=False), tmp_path / "large.pt"
     state["model"]["encoder.lm_head.bias"][3] = 1e6  # more than float16 can hold
     torch.save(state, large)
-    for path, folder, named in (
-        (checkpoints["mlm"], folders["exlm"], str(folders["exlm"])),
-        (large, tmp_path / "export", "lm_head.bias"),
-        (checkpoints["ctc"], tmp_path / "export", "CTC"),
-        (checkpoints["repeated"], tmp_path / "export", "--encoder-normalize-before False"),
-        (save_checkpoint("mlm_tiny", activation_fn="relu"), tmp_path / "export", "--activation-fn relu"),
-        (
-            save_checkpoint("mlm_tiny", "squad2", "squad2", heads=[("token", "span", 2)]),
-            tmp_path / "export",
-            "--task squad2",
-        ),
+    with pytest.raises(FileExistsError):
+        export(checkpoints["mlm"], folders["exlm"])
+    for path, named in (
+        (large, "lm_head.bias"),
+        (checkpoints["ctc"], "CTC"),
+        (checkpoints["repeated"], "--encoder-normalize-before False"),
+        (save_checkpoint("mlm_tiny", "squad2", "squad2", heads=[("token", "span", 2)]), "--task squad2"),
     ):
-        with pytest.raises((ValueError, FileExistsError), match=named):
-            export(path, folder, data=corpus, half=True)
+        with pytest.raises(ValueError, match=named):
+            export(path, tmp_path / "export", data=corpus, half=True)
     assert not (tmp_path / "export").exists()
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from fs_plugins.inference import load
-from fs_plugins.inference.text_graph import Sentence
 from tests.support import builders
 from tests.support.builders import WORDS
 
@@ -30,28 +29,6 @@ def test_the_graph_is_the_models(save_checkpoint):
             assert token.prob == pytest.approx(float(probs[u, symbols.index(token.symbol)]), rel=1e-4)
         top = probs[u].topk(len(WORDS)).indices.tolist()
         assert [token.symbol for token in state.tokens] == [symbols[i] for i in top]
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_nodes_that_pad_a_batch_are_none_of_a_sentence(k, save_checkpoint):
-    """One mask in a batch with sentences of three, one of them longer."""
-    model = load(save_checkpoint("exlm_base", ext_state_num=k), device="cpu")
-    texts = ["this is <mask> news", "I <mask> <mask> sorry to <mask> it .", "<mask> <mask> <mask>"]
-    rows = [model._masked(text.split())[0][0] for text in texts]
-    batch = torch.nn.utils.rnn.pad_sequence(rows, True, model.checkpoint.dictionary.pad())
-    with torch.no_grad():
-        graph, _ = model.checkpoint.model(batch)
-    for b, text in enumerate(texts):
-        sentence = Sentence(graph, text.split(), model.codec, model.checkpoint.dictionary, b)
-        alone, states = model.graph(text), sentence.states(k, 5)
-        assert len(states) == len(alone.states) == k * (text.count("<mask>") + 2)
-        for one, other in zip(states, alone.states, strict=True):
-            assert (one.name, one.token, one.mask) == (other.name, other.token, other.mask)
-            assert one.visit_prob == pytest.approx(other.visit_prob, abs=1e-5)
-            assert [t.symbol for t in one.tokens] == [t.symbol for t in other.tokens]
-        links = sentence.decoder.links.exp()
-        torch.testing.assert_close(links, torch.tensor(alone.transitions).double(), rtol=0, atol=1e-5)
-        assert sentence.best().text == alone.best.text == model.fill(text).text
 
 
 def test_the_decoding_says_where_its_tokens_go(save_checkpoint):

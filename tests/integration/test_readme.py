@@ -1,5 +1,6 @@
 """README's commands, in its order, with nothing installed but what README installs."""
 
+import contextlib
 import csv
 import os
 import random
@@ -11,6 +12,7 @@ from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support import builders, glue
 from tests.support.molecules import molecules
@@ -32,29 +34,17 @@ TRAINING = {"pretrain_": "--cpu --updates 3", "finetune_": "--cpu --max-epoch 1 
 NOT_RUN = ("quickstart.sh", "setup_env.sh", "test.sh", "snakemake", "fairseq-train")
 
 
-def installed() -> set[str]:
-    """The distributions that pip installs with this package and no extra."""
-    found, todo = set(), ["exlm", "torch", "pip", "setuptools", "wheel", "cython"]
-    while todo:
-        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
-        if name in found:
-            continue
-        found.add(name)
-        try:
-            requirements = metadata.requires(name) or []
-        except metadata.PackageNotFoundError:
-            continue  # of another platform
-        parsed = map(Requirement, requirements)
-        todo += [one.name for one in parsed if not one.marker or one.marker.evaluate({"extra": ""})]
-    return found
-
-
 def hidden() -> list[str]:
-    """Modules of other distributions, which the tests' environment has."""
-    known = installed()
+    """Modules of the distributions that pip does not install with this package alone."""
+    known, todo = set(), ["exlm", "torch", "pip", "setuptools", "wheel", "cython"]
+    while todo:
+        if (name := canonicalize_name(todo.pop())) not in known:
+            known.add(name)
+            with contextlib.suppress(metadata.PackageNotFoundError):  # of another platform
+                needs = map(Requirement, metadata.requires(name) or [])
+                todo += [one.name for one in needs if not one.marker or one.marker.evaluate({"extra": ""})]
     owners = metadata.packages_distributions().items()
-    normal = {name: {re.sub(r"[-_.]+", "-", one).lower() for one in owning} for name, owning in owners}
-    return sorted(name for name, owning in normal.items() if not owning & known)
+    return sorted(module for module, owning in owners if not known & {*map(canonicalize_name, owning)})
 
 
 @pytest.fixture

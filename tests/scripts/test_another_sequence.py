@@ -42,10 +42,8 @@ def test_proteins(tmp_path, monkeypatch):
         else:
             subprocess.run(["bash", "-ec", command], check=True)
     tokens = [builders.read_split(tmp_path / "data-bin" / "proteins", split) for split in ("train", "valid")]
-    found = ["".join(sentence) for sentences in tokens for sentence in sentences if sentence]
-    pieces = [p[i : i + 30] for p in proteins for i in range(0, len(p), 30)]
+    found = [sentence for sentences in tokens for sentence in sentences if sentence]
+    pieces = [[*p[i : i + 30]] for p in proteins for i in range(0, len(p), 30)]
     assert sorted(found) == sorted(pieces)  # a token a residue, and each sequence a document
-    assert all(len(token) == 1 for sentences in tokens for sentence in sentences for token in sentence)
-    log = (tmp_path / "checkpoints" / "proteins" / "train.log").read_text()
-    [valid] = commands.Run(log).stats["valid"]
+    [valid] = commands.Run((tmp_path / "checkpoints/proteins/train.log").read_text()).stats["valid"]
     assert valid["valid_num_updates"] == "4" and float(valid["valid_loss"]) > 1

@@ -9,7 +9,6 @@ import numpy as np
 import prepare_moleculenet
 import prepare_smiles
 import pytest
-import torch
 
 from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
@@ -162,36 +161,6 @@ def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
 # the columns of labels, and the metric that chooses the best epoch
 LABELS = {"classification": ["ring", "other"], "regression": ["c", "energy"]}
 BEST = {"classification": ("auc", max), "regression": ("scaled_rmse", min)}
-
-
-@pytest.mark.slow
-def test_a_repeated_mlm_from_molecules_to_predictions(tmp_path):
-    """Batches are those of the MLM, each token k times; predictions are those of a repetition by hand."""
-    lines, bins, runs = molecules(100), tmp_path / "bin", tmp_path / "runs"
-    write_file(tmp_path / "all.txt", "\n".join(lines))
-    words = [bins, "--train", tmp_path / "all.txt", "--valid-share", "0.2"]
-    assert prepare_smiles.main([*map(str, words)]) == 0
-    batches = []
-    for k in (1, 3):
-        words = ("--k", k, "--updates", 4, "--max-tokens", 200, "--log-interval", 1, "--p", 0.5, "--cpu")
-        pages.run("pretrain_smiles", "repeated-mlm", "smoke", bins, runs / f"{k}", *words)
-        logged = [line for line in (runs / f"{k}" / "train.log").read_text().splitlines() if '"bsz"' in line]
-        batches.append([(json.loads(line[line.index("{") :])["bsz"]) for line in logged])
-    assert batches[0] == batches[1] and len(batches[0]) >= 4
-    table = "smiles,y\n" + "".join(f"{smiles},{len(smiles)}\n" for smiles in lines)
-    words = ["mine", write_file(tmp_path / "a.csv", table), tmp_path / "mine", "--dictionary", bins]
-    assert prepare_moleculenet.main([*map(str, words), "--kind", "regression", "--split", "random"]) == 0
-    start = runs / "3" / "checkpoint_last.pt"
-    pages.run("finetune_moleculenet", "mine", start, tmp_path / "mine", runs / "m", *FLAGS)
-    checkpoint = load_checkpoint(runs / "m" / "checkpoint_best.pt", device="cpu")
-    found = read_csv(runs / "m" / "test.predictions.csv")
-    for row in found:
-        symbols = ["<s>", *tokenize(row["smiles"]), "</s>"]
-        ids = [checkpoint.dictionary.index(symbol) for symbol in symbols for _ in range(3)]
-        with torch.no_grad():
-            [[value]] = checkpoint.model(torch.tensor([ids]), classification_head_name="property")[0]
-        expected = value.item() * checkpoint.properties.std[0] + checkpoint.properties.mean[0]
-        assert float(row["y"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ ATOMS = builders.dictionary(["C", "c", "N", "O", "(", ")", "1", "=", "[nH]", "Cl
 _SMALL = "--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 24 --encoder-attention-heads 2"
 _EXLM = f"--task masked_lm --criterion nat_dag_loss_mlm {_SMALL} --arch exlm_base"
 _MLM = f"--task masked_lm --criterion masked_lm {_SMALL} --encoder-normalize-before --arch p_roberta_base"
+_REPEATED = "--task repeated_masked_lm --repeat-times 4 --criterion masked_lm_accuracy --max-positions 512"
 _LONG = "--max-positions 1026 --tokens-per-sample 512"
 
 # name -> (data and flags of its training)
@@ -43,13 +44,10 @@ CHECKPOINTS = {
     "exlm": ("text", f"{_EXLM} --ext-state-num 4 --max-positions 516 --tokens-per-sample 128"),
     "exlm-long": ("text", f"{_EXLM} --ext-state-num 2 {_LONG} --dropout 0.3"),
     "mlm": ("text", f"{_MLM} --max-positions 128 --tokens-per-sample 128"),
-    "repeated-mlm": (
-        "text",
-        f"{_MLM} --task repeated_masked_lm --repeat-times 4 --criterion masked_lm_accuracy "
-        "--max-positions 512 --tokens-per-sample 128",
-    ),
+    "repeated-mlm": ("text", f"{_MLM} {_REPEATED} --tokens-per-sample 128"),
     "exlm-smiles": ("molecules", f"{_EXLM} --arch exlm_smiles --ext-state-num 2 {_LONG}"),
     "mlm-smiles": ("molecules", f"{_MLM} --arch mlm_smiles {_LONG}"),
+    "repeated-mlm-smiles": ("molecules", f"{_MLM} {_REPEATED} --arch mlm_smiles --tokens-per-sample 128"),
     "mnli": (  # "exlm", fine-tuned on MNLI
         "glue/MNLI-bin",
         f"{_EXLM} --ext-state-num 4 --max-positions 516 --task glue --criterion sentence_prediction "
@@ -137,15 +135,12 @@ def _glue(folder: Path, rows: int, labels: tuple[str, ...], mismatched: bool) ->
         for i in range(2):
             sentences = _sentences(count, number + 10 * i, WORDS)
             builders.write_split(folder / f"input{i}", split, sentences, WORDS)
-        if split.startswith("test"):
-            continue
-        if labels:
+        if labels and not split.startswith("test"):
             ids = [[classes.nspecial + row % len(labels), classes.eos()] for row in range(count)]
             builders.write_split(folder / "label", split, ids, classes)
-        else:
-            (folder / "label").mkdir(exist_ok=True)
+        elif not split.startswith("test"):
             scores = "".join(f"{row % 6 / 5:.2f}\n" for row in range(count))
-            (folder / "label" / f"{split}.label").write_text(scores)
+            builders.write_file(folder / "label" / f"{split}.label", scores)
 
 
 def _squad(folder: Path, lengths: list[int]) -> None:
@@ -161,14 +156,13 @@ def _squad(folder: Path, lengths: list[int]) -> None:
 
 
 def _molecules(folder: Path, name: str, count: int) -> None:
-    kind = "regression" if name == "solubility" else "classification"
     splits, sizes = {}, {}
     for number, (split, rows) in enumerate((("train", count), ("valid", 12), ("test", 12))):
-        molecules = [
-            [token - ATOMS.nspecial for token in row[:-1]] for row in _sentences(rows, number, ATOMS)
-        ]
-        splits[split] = [(row, [i % 2, (i // 2) % 2]) for i, row in enumerate(molecules)]
-        sizes[split] = {"molecules": rows, "longest": 2 + max(map(len, molecules))}
-    write_properties(
-        folder, splits, kind, ATOMS.symbols[ATOMS.nspecial : -1], dataset=name, sizes=sizes, split={}
+        tokens = [[i - ATOMS.nspecial for i in row[:-1]] for row in _sentences(rows, number, ATOMS)]
+        splits[split] = [(row, [i % 2, (i // 2) % 2]) for i, row in enumerate(tokens)]
+        sizes[split] = {"molecules": rows, "longest": 2 + max(map(len, tokens))}
+    kind, words = (
+        "regression" if name == "solubility" else "classification",
+        ATOMS.symbols[ATOMS.nspecial : -1],
     )
+    write_properties(folder, splits, kind, words, dataset=name, sizes=sizes, split={})

@@ -141,7 +141,6 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
         ("--gpus 1 --optimizer adam", None, "adam"),
         ("--gpus 1", "adam", "adam"),
         ("--cpu", "fused_adamw", "fused_adamw"),  # and then on a GPU, where it is as before
-        ("--gpus 1 --optimizer sgd", "adam", "sgd"),
     ],
 )
 def test_the_optimizer_is_the_devices_or_that_of_the_run(words, began_with, trains_with, tmp_path):
