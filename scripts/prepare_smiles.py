@@ -20,7 +20,7 @@ import lib  # noqa: F401  (finds the environment)
 import rdkit
 from lib.command_line import UserError, argument_parser, counted, script, whole
 from lib.data.binarise import (
-    EncodedBlock,
+    Encoded,
     Rejection,
     add_corpus_arguments,
     binarise,
@@ -63,30 +63,25 @@ class SmilesEncoder:
     ids: dict[str, int] | None
     max_tokens: int | None  # the most tokens of a molecule, with <s> and </s>; None: no limit
 
-    def __call__(self, path: Path, records: list[Record]) -> EncodedBlock:
-        block = EncodedBlock()
-        for line, content in records:
-            text = "" if isinstance(content, bytes) else content.strip()
-            try:
-                text = text or (decode_value(content)["smi"] if isinstance(content, bytes) else "")
-                canonical = canonical_smiles(parse_molecule(text), text)
-                tokens = tokenize(canonical if self.canonical else text)
-            except ValueError as error:
-                block.rejections.append(Rejection(line, f"invalid SMILES: {error}", text))
-                continue
-            unknown = [token for token in tokens if self.ids is not None and token not in self.ids]
-            if unknown:
-                fault = f"unknown token: {unknown[0]!r} is not in the dictionary"
-                block.rejections.append(Rejection(line, fault, text))
-            elif self.max_tokens is not None and len(tokens) + 2 > self.max_tokens:
-                fault = f"too long: {len(tokens) + 2} tokens with <s> and </s>"
-                block.rejections.append(Rejection(line, fault, text))
-            else:
-                symbols = tokens if self.ids is None else [str(self.ids[token]) for token in tokens]
-                block.lines.append(" ".join(symbols))
-                digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()
-                block.hashes.append(int.from_bytes(digest, "big") / 2**64)  # the same for any spelling
-        return block
+    def __call__(self, path: Path, record: Record) -> Encoded:
+        line, content = record
+        text = "" if isinstance(content, bytes) else content.strip()
+        try:
+            text = text or (decode_value(content)["smi"] if isinstance(content, bytes) else "")
+            canonical = canonical_smiles(parse_molecule(text), text)
+            tokens = tokenize(canonical if self.canonical else text)
+        except ValueError as error:
+            return Encoded(rejections=[Rejection(line, f"invalid SMILES: {error}", text)])
+        unknown = [token for token in tokens if self.ids is not None and token not in self.ids]
+        if unknown:
+            fault = f"unknown token: {unknown[0]!r} is not in the dictionary"
+            return Encoded(rejections=[Rejection(line, fault, text)])
+        if self.max_tokens is not None and len(tokens) + 2 > self.max_tokens:
+            fault = f"too long: {len(tokens) + 2} tokens with <s> and </s>"
+            return Encoded(rejections=[Rejection(line, fault, text)])
+        symbols = tokens if self.ids is None else [str(self.ids[token]) for token in tokens]
+        digest = hashlib.blake2b(canonical.encode(), digest_size=8).digest()  # the same for any spelling
+        return Encoded([" ".join(symbols)], int.from_bytes(digest, "big") / 2**64)
 
 
 @script
@@ -121,7 +116,6 @@ def main(argv: list[str] | None = None) -> None:
             valid,
             partial(records_in, form=form),
             SmilesEncoder(args.smiles == "canonical", ids, args.max_tokens),
-            lambda record: len(record.content),
             corpus="smiles",
             valid_share=args.valid_share,
             workers=args.workers,

@@ -21,7 +21,7 @@ from lib.command_line import argument_parser, counted, positive, script
 from lib.data.binarise import add_corpus_arguments, binarise, files_given, show_result
 from lib.data.bpe import TextEncoder, copy_bpe, dictionary_of
 from lib.data.documents import COLUMN, PARAGRAPHS, PLAIN, documents_of, layouts_of
-from lib.data.text import encode_documents, size_of
+from lib.data.text import encode_document
 from lib.files import claim, sha256
 
 from fs_plugins.data.text_codecs import read_bpe
@@ -61,11 +61,11 @@ def main(argv: list[str] | None = None) -> None:
         encoder = TextEncoder(bpe, args.dictionary or folder / "dict.txt", args.allow_unknown)
         about = {"layouts": layouts, "max_tokens": args.max_tokens, "column": args.text_column}
         encode, read = (
-            partial(encode_documents, encoder=encoder, **about),
+            partial(encode_document, encoder=encoder, **about),
             partial(documents_of, layouts=layouts),
         )
         share = {"corpus": "text", "valid_share": args.valid_share, "workers": args.workers}
-        result = binarise(folder, [*train], [*valid], read, encode, size_of, **share)
+        result = binarise(folder, [*train], [*valid], read, encode, **share)
         copy_bpe(bpe, folder)
     for layout, files in Counter(layouts.values()).items():
         print(f"{counted(files, 'file')} as {layout}")

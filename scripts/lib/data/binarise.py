@@ -14,12 +14,12 @@ import os
 import signal
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing import Pool
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
@@ -32,9 +32,8 @@ from tqdm import tqdm
 from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 from fs_plugins.files import write_json
 
-FINISHED = "prepared.json"
-BLOCK_ITEMS, BLOCK_SIZE = 4096, 1 << 19
 SPLITS = ("train", "valid")
+CHUNK = 64  # items that a process gets at a time
 
 
 class Rejection(NamedTuple):
@@ -46,29 +45,23 @@ class Rejection(NamedTuple):
 
 
 @dataclass
-class EncodedBlock:
-    """What an encoder makes of a block of items."""
+class Encoded:
+    """What an encoder makes of an item: a molecule, or a document."""
 
     # sentences: ids or, if the dictionary is built of the corpus, symbols, between blanks; without ``</s>``
     lines: list[str] = field(default_factory=list)
-    # a hash of the content of each, in [0, 1): those below the share for validation are for that. Sentences
-    # that belong together have one hash.
-    hashes: list[float] = field(default_factory=list)
+    # of the content, in [0, 1): an item whose hash is below the share for validation is for that
+    hash: float = 0.0
     rejections: list[Rejection] = field(default_factory=list)
     counts: Counter = field(default_factory=Counter)  # what else to report, by name
-
-
-Reader = Callable[[Path], Iterable]  # reads a file as items
-Encoder = Callable[[Path, list], EncodedBlock]  # makes sentences of consecutive items of a file
 
 
 def binarise(
     folder: Path,
     train: Sequence[Path],
     valid: Sequence[Path],
-    read: Reader,
-    encode: Encoder,
-    size_of: Callable[..., int],
+    read: Callable[[Path], Iterable],
+    encode: Callable[[Path, Any], Encoded],
     corpus: str,
     valid_share: float,
     workers: int = 1,
@@ -79,11 +72,10 @@ def binarise(
     Args:
         folder: has a dict.txt unless that is to be built.
         train, valid: files.
-        read, encode: make items and sentences; ``encode`` works in the processes.
-        size_of: size of an item, in bytes or characters.
+        read, encode: make items of a file, and sentences of an item; ``encode`` works in the processes.
         corpus: what it is of, to be recorded: "text" or "smiles".
-        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``hashes``; at least
-            the sentences of one hash are.
+        valid_share: without ``valid``, the share of ``train`` that is for validation, by ``hash``; at least
+            the items of one hash are.
         workers: processes; 1 works in this one.
         build_dictionary: of the symbols that the encoder returns; otherwise it returns ids.
 
@@ -96,10 +88,10 @@ def binarise(
         UserError: if nothing is left for a split, with the reasons.
     """
     texts = {split: folder / f"{split}.txt" for split in SPLITS}
-    hashes = {split: array("d") for split in SPLITS}
+    hashes = {split: array("d") for split in SPLITS}  # of each sentence
     rejected, counts, shown = Counter(), Counter(), []
     sources = [("valid", path) for path in valid] + [("train", path) for path in train]
-    blocks = ((source, items) for source in sources for items in blocks_of(read(source[1]), size_of))
+    items = ((split, path, item) for split, path in sources for item in read(path))
     with ExitStack() as stack:
         files = {
             split: stack.enter_context(path.open("w", encoding="utf-8")) for split, path in texts.items()
@@ -107,15 +99,16 @@ def binarise(
         table = stack.enter_context((folder / "rejected.tsv").open("w", encoding="utf-8", newline=""))
         rows = csv.writer(table, dialect="excel-tab", lineterminator="\n")
         rows.writerow(("file", "line", "reason", "input"))
-        bar = stack.enter_context(tqdm(unit=" items", unit_scale=True, disable=None))
-        for (split, path), items, block in _encoded(blocks, encode, workers):
-            files[split].writelines(f"{line}\n" for line in block.lines)
-            hashes[split].extend(block.hashes)
-            rows.writerows((path, *map(plain_cell, row)) for row in block.rejections)
-            rejected.update(row.reason.split(":")[0] for row in block.rejections)
-            shown += block.rejections[: 3 - len(shown)]
-            counts.update(block.counts)
-            bar.update(items)
+        work = ((split, path, encode(path, item)) for split, path, item in items)
+        if workers > 1:
+            work = stack.enter_context(Pool(workers, _start, (encode,))).imap(_encode, items, CHUNK)
+        for split, path, encoded in tqdm(work, unit=" items", unit_scale=True, disable=None):
+            files[split].writelines(f"{line}\n" for line in encoded.lines)
+            hashes[split].extend([encoded.hash] * len(encoded.lines))
+            rows.writerows((path, *map(plain_cell, row)) for row in encoded.rejections)
+            rejected.update(row.reason.split(":")[0] for row in encoded.rejections)
+            shown += encoded.rejections[: 3 - len(shown)]
+            counts.update(encoded.counts)
     repeated = np.intersect1d(hashes["train"], hashes["valid"]).size
     if not valid and hashes["train"]:
         _divide(texts, hashes, valid_share)
@@ -142,44 +135,20 @@ def binarise(
         path.unlink()
     result |= {"symbols": len(dictionary), "vocabulary": Vocabulary.read(folder).identity}
     result |= {"rejected": dict(rejected.most_common()), "valid_in_train": repeated, **counts}
-    write_json(folder / FINISHED, result)
+    write_json(folder / "prepared.json", result)
     return result
 
 
-def blocks_of(items: Iterable, size_of: Callable[..., int], most: int = BLOCK_SIZE) -> Iterator[list]:
-    """Yields consecutive items: at most BLOCK_ITEMS, and no more of them once their sizes come to
-    ``most``."""
-    held, size = [], 0
-    for item in items:
-        held.append(item)
-        size += size_of(item)
-        if len(held) == BLOCK_ITEMS or size >= most:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
-
-
-def _encoded(blocks: Iterable, encode: Encoder, workers: int) -> Iterator[tuple]:
-    """Yields ((split, path), number of items, EncodedBlock) of ((split, path), items), in order."""
-    if workers == 1:
-        for source, items in blocks:
-            yield source, len(items), encode(source[1], items)
-        return
-    with Pool(workers, _start, (encode,)) as pool:
-        yield from pool.imap(_encode, blocks)
-
-
-def _start(encode: Encoder) -> None:
+def _start(encode: Callable) -> None:
     global _encoder  # of this process
     _encoder = encode
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which ends the process that reads
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _encode(block: tuple) -> tuple:
-    source, items = block
-    return source, len(items), _encoder(source[1], items)
+def _encode(item: tuple) -> tuple[str, Path, Encoded]:
+    split, path, content = item
+    return split, path, _encoder(path, content)
 
 
 def _divide(texts: dict[str, Path], hashes: dict[str, array], share: float) -> None:

@@ -4,13 +4,12 @@ import csv
 import json
 import random
 from collections import Counter
-from functools import partial
 
 import pytest
 from fairseq.data import Dictionary
 from lib.command_line import UserError
 from lib.data import binarise
-from lib.data.binarise import EncodedBlock, Rejection
+from lib.data.binarise import Encoded, Rejection
 
 from tests.support import builders
 
@@ -19,17 +18,13 @@ def read(path):
     return list(enumerate(path.read_text().split("\n")[:-1], 1))
 
 
-def encode(path, lines):
+def encode(path, item):
     """Words are symbols; lines with a 'v' are for validation, those with a '!' are rejected."""
-    block = EncodedBlock()
-    for number, line in lines:
-        if "!" in line:
-            block.rejections.append(Rejection(str(number), f"a '!': {line[:1]}", line))
-        else:
-            block.lines.append(line)
-            block.hashes.append((0.25 if "v" in line else 0.75) + number / 1000)
-    block.counts["lines"] = len(lines)
-    return block
+    number, line = item
+    counts = Counter(lines=1)
+    if "!" in line:
+        return Encoded(rejections=[Rejection(str(number), f"a '!': {line[:1]}", line)], counts=counts)
+    return Encoded([line], (0.25 if "v" in line else 0.75) + number / 1000, counts=counts)
 
 
 @pytest.fixture
@@ -45,13 +40,12 @@ def sources(tmp_path):
 
 @pytest.fixture
 def prepare(tmp_path, monkeypatch):
-    monkeypatch.setattr(binarise, "BLOCK_ITEMS", 3)
-    size_of = partial(lambda item: len(item[1]))
+    monkeypatch.setattr(binarise, "CHUNK", 3)
 
     def call(name, train, valid=(), workers=1, valid_share=0.5):
         (folder := tmp_path / name).mkdir()
         share = {"valid_share": valid_share, "workers": workers, "build_dictionary": True}
-        return folder, binarise.binarise(folder, train, valid, read, encode, size_of, "words", **share)
+        return folder, binarise.binarise(folder, train, valid, read, encode, "words", **share)
 
     return call
 
