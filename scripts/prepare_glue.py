@@ -84,7 +84,7 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
     add_encoder_arguments(parser)
     add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
-    add("--skip-broken", action="store_true", help="skip training rows with a wrong number of columns")
+    add("--skip-broken", action="store_true", help="skip training rows without a label, as those cut short")
     add("--overwrite", action="store_true", help="replace an existing TASK-bin")
     args = parser.parse_args(argv)
     tasks = [task_named(name) for name in args.tasks or TASKS if args.tasks or (args.glue / name).is_dir()]

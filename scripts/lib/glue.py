@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from fs_plugins.data.vocabulary import MASK
 from fs_plugins.files import atomic, naming_errors
 from fs_plugins.finetuning.glue.task import GlueTask
 from lib.command_line import Flags, UserError, counted
-from lib.data.text_files import lines_of
 from lib.files import write_lines, write_result
 from lib.recipes import GRIDS, RECIPES, Recipe, files_of, points_of, positions, repetition
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
@@ -125,51 +125,42 @@ def file_of(folder: Path, task: Task, split: str) -> Path | None:
 def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[pd.DataFrame, list[int]]:
     """Returns the rows of a split, with the lines of the file as index, and the lines that were left out.
 
-    Blank lines are no rows. Raises UserError for a missing column, a label that the task does not have or,
-    unless ``skip_broken`` and it is for training, a row whose number of cells is not the header's.
+    Blank lines are no rows. Raises UserError for a missing column or, unless ``skip_broken`` and it is for
+    training, a label that the task does not have, as in rows that are cut short; ValueError for a row of too
+    many cells.
     """
     labelled = not split.startswith("test")
-    # GLUE has no quoting, and many lone quotation marks; pandas would pad short rows
-    lines = {number: line.split("\t") for number, line in lines_of(path) if line.strip()}
-    columns = list(COLA_COLUMNS) if task.name == "CoLA" and labelled else lines.pop(1, [])
-    columns = [name.strip() for name in columns]
-    if lacking := {*task.sentences, *([task.label] if labelled else [])}.difference(columns):
-        shown = ", ".join(map(repr, columns[:20])) or "none"
+    bare = {"names": COLA_COLUMNS, "header": None} if task.name == "CoLA" and labelled else {}
+    # GLUE has no quoting, and many lone quotation marks
+    plain = {"sep": "\t", "quoting": csv.QUOTE_NONE, "dtype": str, "na_filter": False, "lineterminator": "\n"}
+    with naming_errors(path), warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a first row of too many cells
+        table = pd.read_csv(
+            path, encoding="utf-8-sig", skip_blank_lines=False, index_col=False, **plain, **bare
+        )
+    table.index += 1 if bare else 2
+    table = table.rename(columns=str.strip).apply(lambda column: column.str.strip())
+    table = table[table.ne("").any(axis=1)]
+    if lacking := {*task.sentences, *([task.label] if labelled else [])}.difference(table):
+        shown = ", ".join(map(repr, table.columns[:20]))
         raise UserError(
             f"{path} has no column {min(lacking)}, but {shown}: {task.name}'s files are unquoted TSV"
         )
-    broken = [number for number, cells in lines.items() if len(cells) != len(columns)]
-    if broken and not (skip_broken and split == "train"):
-        shown = f"{len(lines[broken[0]])} columns, expected {len(columns)}: GLUE's files are not quoted"
-        way_out = "; --skip-broken leaves such rows out" if split == "train" else ""
-        raise UserError(f"{path}, line {broken[0]}: {shown}{way_out}")
-    rows = {number: cells for number, cells in lines.items() if number not in {*broken}}
-    table = pd.DataFrame([*rows.values()], index=[*rows], columns=columns, dtype=object)
-    for column in (*task.sentences, *([task.label] if labelled else [])):
-        table[column] = table[column].str.strip()
-        if (empty := table[column] == "").mean() > 0.5:
-            where = f"{path}, line {empty.idxmax()}: {column} is empty"
-            raise UserError(
-                f"{where}, as in {empty.sum():,} of {counted(len(table), 'row')}: is it {task.name}?"
-            )
-    if labelled:
-        _check_labels(path, task, split, table[task.label])
-    return table, broken
-
-
-def _check_labels(path: Path, task: Task, split: str, labels: pd.Series) -> None:
-    known, wrong = ", ".join(task.labels), ~labels.isin(task.labels)
+    if not labelled:
+        return table, []
+    labels, known = table[task.label], ", ".join(task.labels)
+    wrong = ~labels.isin(task.labels)
     if task.regression:
-        wrong = ~pd.to_numeric(labels, errors="coerce").between(*SCORES)
-        known = f"{SCORES[0]:g} to {SCORES[1]:g}"
-    if wrong.any():
-        line = wrong.idxmax()
-        quoted = "; its files are not quoted" if labels[line].startswith('"') else ""
-        raise UserError(f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}{quoted}")
-    if split == "train" and labels.nunique() < 2:
-        raise UserError(
-            f"{path}: {counted(len(labels), 'row')} with one label or none: nothing can be learned"
+        wrong, known = (
+            ~pd.to_numeric(labels, errors="coerce").between(*SCORES),
+            "{:g} to {:g}".format(*SCORES),
         )
+    if wrong.any() and not (skip_broken and split == "train"):
+        line, way_out = wrong.idxmax(), "; --skip-broken leaves such rows out" * (split == "train")
+        raise UserError(
+            f"{path}, line {line}: label {labels[line]!r}, but {task.name} has {known}, unquoted{way_out}"
+        )
+    return table[~wrong], table.index[wrong].tolist()
 
 
 # ---- fine-tuning

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fs_plugins.files import naming_errors, write_json
@@ -36,21 +37,21 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
     Raises:
         UserError: for an id that occurs twice, a question of "train" or "valid" that has no answers and is
             not impossible, and a training set without an answer in its context.
+        ValueError: for a file of another form.
     """
-    squad, unlabelled, seen = Squad(), [], {}
+    squad, unlabelled, names = Squad(), [], ", ".join(map(str, paths))
     for path in paths:
-        with naming_errors(path):
-            for context, entries in _paragraphs(path):
-                squad.contexts.append(context)
-                for entry in entries:
+        with naming_errors(f"{path}, in the form of train-v2.0.json"), opened(path) as file:
+            for paragraph in (one for article in json.load(file)["data"] for one in article["paragraphs"]):
+                squad.contexts.append(paragraph["context"])
+                for entry in paragraph["qas"]:
                     question = _add_question(squad, entry)
-                    if question.id in seen:
-                        raise UserError(f"question {question.id} is in {seen[question.id]} and {path}")
-                    seen[question.id] = path
                     if not question.answers and entry.get("is_impossible") is not True:
                         unlabelled.append(question.id)
-    names = ", ".join(map(str, paths))
-    if not squad.questions:
+    asked = Counter(question.id for question in squad.questions)
+    if twice := [name for name, times in asked.items() if times > 1]:
+        raise UserError(f"{names}: question {twice[0]} occurs twice")
+    if not asked:
         raise UserError(f"{names} has no question: give another file")
     if unlabelled and split in ("train", "valid"):
         raise UserError(
@@ -60,21 +61,6 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
     if split == "train" and not any(q.answers and q.answers[0].start >= 0 for q in squad.questions):
         raise UserError(f"no question of {names} has an answer that is in its context")
     return squad, unlabelled
-
-
-def _paragraphs(path: Path) -> Iterator[tuple[str, list[dict]]]:
-    """Yields (context, its questions as in the JSON)."""
-    with opened(path) as file:
-        content = json.load(file)
-    articles = content.get("data") if isinstance(content, dict) else None
-    if not articles or not all(isinstance(one, dict) and "paragraphs" in one for one in articles):
-        raise UserError(
-            f"{path} is not in SQuAD's form, articles of paragraphs of questions: a flat list of questions, "
-            "as run_qa.py reads it, is not read; give train-v2.0.json and dev-v2.0.json"
-        )
-    for article in articles:
-        for paragraph in article["paragraphs"]:
-            yield paragraph["context"], paragraph["qas"]
 
 
 def _add_question(squad: Squad, entry: dict) -> Question:

@@ -47,9 +47,9 @@ def test_questions_without_answers_can_be_predicted_only(tmp_path):
 
 
 @pytest.mark.parametrize("content", [{"data": [{**question(), "context": CONTEXT}]}, [question()], {}])
-def test_another_form_is_said_in_a_sentence(content, tmp_path):
+def test_another_form_is_said(content, tmp_path):
     """The flat one of run_qa.py, a list, and an empty file."""
-    with pytest.raises(UserError, match="a.json is not in SQuAD's form"):
+    with pytest.raises(ValueError, match="a.json, in the form of train-v2.0.json: "):
         read_squad([write_file(tmp_path / "a.json", content)], "valid")
 
 
@@ -72,7 +72,7 @@ def test_scores_of_a_split_without_answers(tmp_path):
     ("questions", "named"),
     [
         ([question(answers=[("1066", 0)]), question("q2", ())], "no question of .*a.json has"),
-        ([question(), question()], "question q1 is in"),
+        ([question(), question()], "question q1 occurs twice"),
         ([question("q1", (), is_impossible="false")], "1 question without .*q1"),
     ],
 )
