@@ -5,7 +5,7 @@
 #   bash scripts/test.sh                        everything that a CPU can run
 #   bash scripts/test.sh --quick                without the slow tests, for the minutes between two edits
 #   bash scripts/test.sh tests/custom_ops -x    one folder, up to the first failure
-#   EXLM_TEST_ALL=1 bash scripts/test.sh        also MUV's 93,087 molecules, and each way to stop the workflow
+#   EXLM_TEST_ALL=1 bash scripts/test.sh        also MUV's 93,087 molecules
 #
 # It ends with what was skipped, by reason.
 set -euo pipefail

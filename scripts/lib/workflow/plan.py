@@ -157,11 +157,12 @@ def check(settings: Namespace, name: str) -> None:
 
 
 class Job(NamedTuple):
-    """A command, the files that it needs, and its GPUs."""
+    """A command, the files that it needs, its GPUs, and what follows it in the shell."""
 
     words: list
     needs: list[Path] = []
     gpus: int = 0
+    then: str = ""
 
     @property
     def flags(self) -> str:
@@ -203,7 +204,9 @@ def pretrain(settings: Namespace, run: Run) -> Job:
     words += ["--gpus", settings.gpus, *shlex.split(settings.flags)]
     words += ["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else []
     needs = [] if given else [data / "prepared.json"]
-    return Job(words, needs + best_of(settings, run.folder.parents[1], run.lr), settings.gpus)
+    needs += best_of(settings, run.folder.parents[1], run.lr)
+    then = f"&& python -m lib.workflow.jobs finish {shlex.quote(str(save))}"
+    return Job(words, needs, settings.gpus, then)
 
 
 def best_of(settings: Namespace, place: Path, name: str) -> list[Path]:

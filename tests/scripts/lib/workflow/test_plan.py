@@ -130,7 +130,8 @@ def test_commands_of_pre_trainings(asked, given, name, words):
     folder, corpus = settings.output / run.folder, "smiles" if "smiles" in name else "text"
     command = f"bash scripts/pretrain_{corpus}.sh {run.model} {size} a/{corpus} {folder} {options}"
     job = plan.pretrain(settings, run)
-    assert text(job) == command and job.gpus == settings.gpus and Run.at(run.folder) == run
+    assert text(job) == command and job.gpus == settings.gpus and job.then.endswith(f" finish {folder}")
+    assert Run.at(run.folder) == run
 
 
 @pytest.mark.parametrize(
