@@ -13,13 +13,13 @@ from fs_plugins.files import copy
 
 PADDING_FACTOR = 8  # fairseq's: a dictionary of a multiple of 8 entries suits GPUs
 UNKNOWN_ID = SPECIAL.index("<unk>")
+ENDS = {*SPECIAL} - {"<unk>"}  # that no text has
 
 
 class TextEncoder:
     """Text to ids of a dictionary.
 
     Attributes:
-        symbols: the dictionary's symbol of each id of the BPE; None for an unused id.
         allow_unknown: whether tokens missing from the dictionary become ``<unk>``.
         unknown: how many did so far.
         eos, size: id of ``</s>``, and entries of the dictionary.
@@ -29,7 +29,7 @@ class TextEncoder:
     """
 
     def __init__(self, bpe: ByteBpe, dictionary_path: Path, allow_unknown: bool = False):
-        self.bpe, self.tokenizer, self.symbols = bpe, bpe.tokenizer, symbols_of(bpe)
+        self.bpe, self.tokenizer = bpe, bpe.tokenizer
         self.tokenizer.encode_special_tokens = True  # a "<mask>" that a text has is text
         self.dictionary_path, self.allow_unknown, self.unknown = dictionary_path, allow_unknown, 0
         dictionary = read_dictionary(dictionary_path)
@@ -40,9 +40,10 @@ class TextEncoder:
                 f"{dictionary_path} has {other!r}, which is not a token of "
                 f"{' and '.join(map(str, bpe.files))}: give the BPE that the dictionary was made with"
             )
-        ids = dictionary.indices
-        ends = set(SPECIAL) - {"<unk>"}
-        self._ids = np.array([-1 if s in ends else ids.get(s, -1) for s in self.symbols], np.int64)
+        self._ids = np.full(max(bpe.symbols) + 1, -1)  # of the dictionary, by that of the BPE
+        for i, symbol in bpe.symbols.items():
+            if symbol not in ENDS:
+                self._ids[i] = dictionary.indices.get(symbol, -1)
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__ = state
@@ -73,7 +74,7 @@ class TextEncoder:
         ids = self._ids[np.asarray(bpe_ids, np.int64)]
         unknown = ids < 0
         if unknown.any() and not self.allow_unknown:
-            token = self.symbols[bpe_ids[int(np.argmax(unknown))]]
+            token = self.bpe.symbols[bpe_ids[int(np.argmax(unknown))]]
             text = text if len(text) <= 60 else text[:60] + "..."
             raise UserError(
                 f"{source}: {self.dictionary_path} has no token {token!r}, which is in {text!r}: give the "
@@ -84,16 +85,11 @@ class TextEncoder:
         return ids
 
 
-def symbols_of(bpe: ByteBpe) -> list[str | None]:
-    """Returns the dictionary's symbol of each id of a BPE; None for an unused id."""
-    return [bpe.symbols.get(i) for i in range(max(bpe.symbols) + 1)]
-
-
 def dictionary_of(bpe: ByteBpe) -> str:
     """Returns the text of a dict.txt with every token of a BPE that a line can have, padded as fairseq
     does."""
-    symbols = [symbol for symbol in symbols_of(bpe) if symbol not in (None, *SPECIAL, MASK)]
-    symbols = [symbol for symbol in symbols if not {"\n", "\r"} & set(symbol)]
+    symbols = [symbol for _, symbol in sorted(bpe.symbols.items()) if symbol not in (*SPECIAL, MASK)]
+    symbols = [symbol for symbol in symbols if not {"\n", "\r"} & {*symbol}]
     symbols += [f"madeupword{i:04d}" for i in range(-(len(symbols) + len(SPECIAL)) % PADDING_FACTOR)]
     return "".join(f"{symbol} 1\n" for symbol in symbols)
 

@@ -17,7 +17,6 @@ SEPARATORS = ",\t;|"
 TABLES = (".csv", ".tsv", ".tab", ".parquet")  # other files are tables if their first line names the column
 NAME = "name"  # what follows the SMILES in a line
 ROWS = 50_000  # rows of a frame
-Rows = Iterator[tuple[int, list[str]]]  # line and cells
 
 
 @dataclass(frozen=True)
@@ -79,15 +78,24 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
         if "\0" in first:
             raise UserError(f"{path} is not text: save a spreadsheet as .csv, molecules as .smi")
         text.seek(0)
-        separator = form.separator or _separator(first, form.column)
-        is_table = suffix_of(path) in TABLES or form.column.lower() in _cells(first, separator)
-        names, rows = _table(text, separator, form.header) if is_table else _lines(text, form.column)
-        full = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
+        marks = [mark for mark in SEPARATORS if form.column.lower() in _cells(first, mark)]
+        separator = form.separator or max(marks or SEPARATORS, key=first.count)
+        if suffix_of(path) in TABLES or form.column.lower() in _cells(first, separator):
+            # strict: a stray quotation mark would swallow the rows up to the next one, as pandas has it
+            reader = csv.reader(text, delimiter=separator, strict=True)
+            head = next(reader, [])
+            rows = ((reader.line_num, cells) for cells in chain([] if form.header else [head], reader))
+            names = [name.strip() if form.header else str(i) for i, name in enumerate(head, 1)]
+        else:
+            names = [form.column, NAME]
+            rows = ((line, row.strip().split(maxsplit=1)) for line, row in enumerate(text, 1))
+            if first.lower().removeprefix("#").split()[:1] == [form.column.lower()]:
+                next(rows)
+        full = ((line, _fitted(cells, len(names))) for line, cells in rows if any(map(str.strip, cells)))
         while True:
             block = [*islice(full, ROWS)]
-            frame = pd.DataFrame(
-                [cells for _, cells in block], [line for line, _ in block], names, dtype=object
-            )
+            cells, lines = [cells for _, cells in block], [line for line, _ in block]
+            frame = pd.DataFrame(cells, lines, names, dtype=object)
             column_of(frame, form.column, path)
             yield frame
             if len(block) < ROWS:
@@ -104,32 +112,10 @@ def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
     return name if name in same else same[0]
 
 
-def _table(text: io.TextIOWrapper, separator: str, header: bool) -> tuple[list[str], Rows]:
-    # strict, as a stray quotation mark would swallow the rows up to the next one; pandas leaves them out
-    reader = csv.reader(text, delimiter=separator, strict=True)
-    first = next(reader, [])
-    names = [name.strip() for name in first] if header else [str(i + 1) for i in range(len(first))]
-
-    def rows() -> Rows:
-        for cells in reader if header else chain([first], reader):
-            if any(map(str.strip, cells[len(names) :])):
-                about = f"{len(cells)} cells, the header has {len(names)}: {separator.join(cells)}"
-                cells = [about] * len(names)
-            yield reader.line_num, [*cells[: len(names)], *[""] * (len(names) - len(cells))]
-
-    return names, rows()
-
-
-def _lines(text: io.TextIOWrapper, column: str) -> tuple[list[str], Rows]:
-    rows = ((line, [*content.strip().split(maxsplit=1), "", ""][:2]) for line, content in enumerate(text, 1))
-    named = {column.lower(), f"#{column.lower()}"}  # a header
-    return [column, NAME], (row for row in rows if row[0] > 1 or row[1][0].lower() not in named)
-
-
-def _separator(first: str, column: str) -> str:
-    """Returns the separator at which a line has the column; if none, the most frequent one."""
-    named = [mark for mark in SEPARATORS if mark in first and column.lower() in _cells(first, mark)]
-    return named[0] if named else max(SEPARATORS, key=first.count)
+def _fitted(cells: list[str], columns: int) -> list[str]:
+    if any(map(str.strip, cells[columns:])):
+        return [f"{len(cells)} cells, the header has {columns}: {', '.join(cells)}"] * columns
+    return [*cells, *[""] * columns][:columns]
 
 
 def _cells(line: str, separator: str) -> list[str]:

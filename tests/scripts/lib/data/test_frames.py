@@ -43,7 +43,7 @@ def test_cells_come_back(folder, rows, mark, encoding):
 def test_blank_short_and_long_rows(rows, folder, monkeypatch):
     monkeypatch.setattr(frames, "ROWS", rows)
     found = read(folder, "a.csv", "smiles,y,z\nC,1,2\n\n,,\n , ,,,\nCC,1\nCN,1,2,\nCO,1,2,3\nN,4,5\n")
-    assert found.pop(8) == ["4 cells, the header has 3: CO,1,2,3"] * 3
+    assert found.pop(8) == ["4 cells, the header has 3: CO, 1, 2, 3"] * 3
     assert found == {2: ["C", "1", "2"], 6: ["CC", "1", ""], 7: ["CN", "1", "2"], 9: ["N", "4", "5"]}
 
 
