@@ -36,13 +36,12 @@ def no_log_to_closed_files():
 @pytest.fixture(params=["cpu", "cuda"])
 def device(request) -> torch.device:
     """Each device that the op has a kernel for; skipped, with the reason, where it is not there."""
-    if request.param == "cuda":
-        if not torch.cuda.is_available():
-            pytest.skip("no CUDA device: torch.cuda.is_available() is False")
-        from fs_plugins.custom_ops import library
+    from fs_plugins.custom_ops import library
 
-        if library.load("cuda") is None:
-            pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device: torch.cuda.is_available() is False")
+    if request.param == "cuda" and library.load("cuda") is None:
+        pytest.skip("the CUDA op was not built: no libexlm_dag_cuda from these sources")
     return torch.device(request.param)
 
 
@@ -80,14 +79,13 @@ def save_checkpoint(corpus, tmp_path_factory):
     def save(arch, criterion=None, task="masked_lm", *, symbols=None, data=corpus, heads=(), **flags):
         seed, spread = flags.pop("seed", 0), flags.pop("spread", 1.0)
         task_state = flags.pop("task_state", {})
-        symbols = symbols or builders.dictionary(builders.WORDS)
         options = {"mask_prob": 0.3, "tokens_per_sample": 32, "sample_break_mode": "eos", "seed": 1}
         options |= {name: flags.pop(name) for name in ("mask_prob", "repeat_times") if name in flags}
-        task = {"_name": task} if isinstance(task, str) else task
+        options |= {"_name": task} if isinstance(task, str) else task
         if options.get("repeat_times", 1) > 1:
-            task = {**task, "_name": "repeated_masked_lm"}
+            options["_name"] = "repeated_masked_lm"
         flags = {**builders.SMALL, **flags}
-        model = builders.model(arch, symbols, seed=seed, **flags)
+        model = builders.model(arch, symbols or builders.dictionary(builders.WORDS), seed=seed, **flags)
         criterion = criterion or (builders.DAG if hasattr(model.encoder, "k") else "masked_lm")
         for kind, name, outputs in heads:
             getattr(model, f"register_{kind}_head")(name, outputs)
@@ -96,16 +94,11 @@ def save_checkpoint(corpus, tmp_path_factory):
             for name, parameter in model.named_parameters():
                 noise = torch.randn(parameter.shape, generator=generator)
                 parameter += (spread if name.endswith("lm_head.layer_norm.weight") else 0.1) * noise
-        return builders.save_checkpoint(
-            tmp_path_factory.mktemp("checkpoint") / "model.pt",
-            model,
-            {"arch": arch, **flags},
-            {"data": str(data), **options, **task},
-            {"_name": criterion} if isinstance(criterion, str) else criterion,
-            cfg={"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}},
-            task_state=task_state,
-            extra_state={"epoch": 1, "train_iterator": {"epoch": 1}, "val_loss": 4.75},
-        )
+        path = tmp_path_factory.mktemp("checkpoint") / "model.pt"
+        criterion = {"_name": criterion} if isinstance(criterion, str) else criterion
+        about = {"arch": arch, **flags}, {"data": str(data), **options}, criterion
+        more = {"common": {"seed": 7}, "checkpoint": {"best_checkpoint_metric": "loss"}}
+        return builders.save_checkpoint(path, model, *about, cfg=more, task_state=task_state)
 
     return save
 

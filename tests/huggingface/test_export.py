@@ -17,10 +17,9 @@ from fs_plugins.checkpoint_folder import NOT_FINE_TUNED
 from fs_plugins.finetuning.outputs import PropertyInfo
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
-from tests.integration import commands
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
-from tests.support.builders import EXPORTED, KINDS
+from tests.support.builders import EXPORTED
 
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
@@ -52,19 +51,6 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path):
     again = export(folders[kind], tmp_path / kind)
     for path in folders[kind].iterdir():
         assert path.read_bytes() == (again / path.name).read_bytes(), path.name
-
-
-def test_training_goes_on(checkpoints, folders, corpus, tmp_path):
-    """From the folder exactly as from the checkpoint."""
-    arch, _, flags = KINDS["exlm"]
-    write_checkpoint(folders["exlm"], tmp_path / "back.pt")
-    flags, losses = {**builders.SMALL, **flags}, []
-    given = [x for name, value in flags.items() for x in (f"--{name.replace('_', '-')}", value)]
-    for path in (checkpoints["exlm"], tmp_path / "back.pt"):
-        start = [*given, "--finetune-from-model", path, "--max-update", 3]
-        run = commands.train(*commands.pretraining(corpus, tmp_path / path.stem, *start, arch=arch))
-        losses.append(run.losses())
-    assert len(losses[0]) == 3 and losses[0] == losses[1]
 
 
 def test_files_hold_no_paths_and_the_card_the_training(folders, checkpoints):
@@ -211,17 +197,16 @@ def test_folders_that_are_none_of_ours(folders, tmp_path):
 
 
 def test_script(checkpoints, folders, load, tmp_path):
-    """Of all options; stored as float16, computed in float32."""
+    """Stored as float16, computed in float32."""
     (tmp_path / "notes.md").write_text("## Results\n\nNone yet.\n")
-    folder = tmp_path / "half"
-    arguments = [str(checkpoints["mlm"]), str(folder), "--license", "mit", "--half"]
-    assert export_huggingface.main([*arguments, "--notes", str(tmp_path / "notes.md")]) == 0
-    card = (folder / "README.md").read_text()
+    words = [checkpoints["mlm"], tmp_path / "half", "--license", "mit", "--half"]
+    assert export_huggingface.main([*map(str, [*words, "--notes", tmp_path / "notes.md"])]) == 0
+    card = (tmp_path / "half/README.md").read_text()
     assert "# half" in card and "mit" in card and card.endswith("\n\n## Results\n\nNone yet.\n")
-    whole, half = (load_file(f / "model.safetensors") for f in (folders["mlm"], folder))
+    whole, half = (load_file(f / "model.safetensors") for f in (folders["mlm"], tmp_path / "half"))
     assert whole.keys() == half.keys()
     assert all(torch.equal(half[name].half(), value.half()) for name, value in whole.items())
-    model = load("AutoModelForMaskedLM", folder)
+    model = load("AutoModelForMaskedLM", tmp_path / "half")
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert all(torch.equal(model.state_dict()[name], value.float()) for name, value in half.items())
     assert math.isclose(float(model.esm.rotary_embeddings.inv_freq[1]), 0.01, rel_tol=1e-6)

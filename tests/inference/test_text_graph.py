@@ -1,7 +1,5 @@
 """Graphs of texts with masks, of random models; tests/scripts/test_explore.py has a trained one."""
 
-import pickle
-
 import pytest
 import torch
 
@@ -59,10 +57,3 @@ def test_other_models(save_checkpoint):
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
     assert graph.of_molecule and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
-
-
-@pytest.mark.parametrize("arch", ["exlm_base", "mlm_tiny"])
-def test_a_loaded_model_can_be_pickled(arch, save_checkpoint):
-    model = load(save_checkpoint(arch), device="cpu")
-    again = pickle.loads(pickle.dumps(model))
-    assert again.fill(TEXT) == model.fill(TEXT)
