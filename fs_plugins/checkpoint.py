@@ -79,9 +79,12 @@ class Checkpoint:
         return is_pretraining(self.task)
 
     @property
-    def has_lm_head(self) -> bool:
-        """Returns whether it has an LM head and transitions, which a fine-tuning loses in an export."""
-        return not self.record.get("head")
+    def pretrained(self) -> RotaryRobertaModel:
+        """Returns the model with its LM head. Raises ValueError if it lost that, as an export of a
+        fine-tuning does."""
+        if self.record.get("head"):
+            raise ValueError(f"{self.path} has no LM head: give the pre-trained model")
+        return self.model
 
     @property
     def head(self) -> str | None:

@@ -56,9 +56,11 @@ def read_folder(folder: Path) -> dict:
             raise ValueError('it has no "fairseq": give a folder that scripts/export_huggingface.py wrote')
     with naming_errors(folder / WEIGHTS):
         tensors = {name: tensor.float() for name, tensor in load_file(folder / WEIGHTS).items()}
-        if scale := recorded.get("scale"):
-            to_units(tensors, scale["mean"], scale["std"], -1)
-        return {**recorded, "model": to_fairseq(tensors, config)}
+        for info in recorded["task_state"].values():  # properties of molecules
+            if info["kind"] == "regression":
+                to_units(tensors, info["mean"], info["std"], -1)
+        labels = list(config.get("id2label", {}).values())
+        return {**recorded, "labels": labels, "model": to_fairseq(tensors, config)}
 
 
 def to_transformers(weights: dict[str, Tensor], config: dict, head: str | None) -> dict[str, Tensor]:

@@ -11,6 +11,15 @@ from fs_plugins.exlm.encoder import ACTIVATIONS
 from fs_plugins.exlm.transitions import GRAPHS
 
 FEATURES = ("feature:position", "position:feature", "feature", "position")
+TRANSFORMERS = {  # names in transformers -> here
+    "num_hidden_layers": "encoder_layers",
+    "hidden_size": "encoder_embed_dim",
+    "intermediate_size": "encoder_ffn_embed_dim",
+    "num_attention_heads": "encoder_attention_heads",
+    "max_position_embeddings": "max_positions",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
 
 
 def setting(default, help: str, **more) -> Any:

@@ -14,6 +14,7 @@ from fs_plugins.checkpoint import Checkpoint, load
 from fs_plugins.checkpoint_folder import CONFIG, FREQUENCIES, HEAD, WEIGHTS, to_transformers, to_units
 from fs_plugins.data.text_codecs import Blanks, ByteBpe, Codec, Smiles
 from fs_plugins.data.vocabulary import DICT_FILE, TOKENIZER, Vocabulary
+from fs_plugins.exlm.settings import TRANSFORMERS
 from fs_plugins.finetuning.outputs import PROBLEMS
 from fs_plugins.huggingface import card, tokenizer_files
 from fs_plugins.huggingface.code_files import AUTO_MAP, write_code
@@ -25,17 +26,6 @@ ESM = {
     "token_dropout": False,
     "emb_layer_norm_before": False,
     "layer_norm_eps": 1e-5,
-}
-# settings: in ESM -> here
-OF_ESM = {
-    "num_hidden_layers": "encoder_layers",
-    "hidden_size": "encoder_embed_dim",
-    "intermediate_size": "encoder_ffn_embed_dim",
-    "num_attention_heads": "encoder_attention_heads",
-    "max_position_embeddings": "max_positions",
-    "hidden_dropout_prob": "dropout",
-    "attention_probs_dropout_prob": "attention_dropout",
-    **{name: name for name in (f"{token}_token_id" for token in ("bos", "pad", "eos", "unk", "mask"))},
 }
 FIXED = {"encoder_normalize_before": True, "activation_fn": "gelu", "pooler_activation_fn": "tanh"}  # in ESM
 
@@ -74,8 +64,8 @@ def export(
     tokenizer = tokenizer_files.make_tokenizer(loaded.dictionary, codec)
     config = model_config(loaded, codec, len(tokenizer.get_vocab()))
     tensors = to_transformers(dict(loaded.model.named_parameters()), config, head)
-    if scale := config["fairseq"]["scale"]:
-        to_units(tensors, scale["mean"], scale["std"])
+    if (info := loaded.properties) and info.regression:
+        to_units(tensors, info.mean, info.std)
     if half:
         exact = (f"{HEAD}out_proj.", FREQUENCIES)
         tensors = {name: t if name.startswith(exact) else t.half() for name, t in tensors.items()}
@@ -120,7 +110,8 @@ def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
                 f"{checkpoint.path} has {other[0]}: an MLM is exported as ESM, which is pre-norm "
                 "(--encoder-normalize-before, as mlm_smiles and mlm_tiny are), with GELU and no copies"
             )
-        config = {**ESM, **{theirs: settings[ours] for theirs, ours in OF_ESM.items()}}
+        config = {**ESM, **{theirs: settings[ours] for theirs, ours in TRANSFORMERS.items()}}
+        config |= {name: index for name, index in settings.items() if name.endswith("_token_id")}
         config["tie_word_embeddings"] = not settings["untie_weights_roberta"]
     kind = "ExLM" if checkpoint.k else "Esm"
     config |= {
@@ -135,18 +126,15 @@ def model_config(checkpoint: Checkpoint, codec: Codec, tokens: int) -> dict:
         "entries": len(checkpoint.dictionary),
         "rope_dimensions": settings["rope_dimensions"],
         "head": head,
-        "scale": {"mean": info.mean, "std": info.std} if info and info.regression else None,
         "task_state": {checkpoint.task: info.to_dict()} if info else {},
         "smiles": checkpoint.smiles_form,
         "bpe": {Smiles: "smiles", Blanks: "none"}.get(type(codec)),  # else files beside it
-        "labels": None,
     }
     if head:
         outputs = checkpoint.outputs
         config["problem_type"] = PROBLEMS[outputs.kind]
         config["id2label"] = {str(i): name for i, name in enumerate(outputs.names)}
         config["label2id"] = {name: i for i, name in enumerate(outputs.names)}
-        config["fairseq"]["labels"] = outputs.names
     return config
 
 

@@ -134,7 +134,7 @@ class Model:
         of classes the probability of each; or the score of GLUE. ``outputs`` has their names. Raises
         ValueError if the model predicts nothing of texts.
         """
-        head, outputs, model = self.head, self.outputs, self.checkpoint.model
+        outputs, head, model = self.outputs, self.checkpoint.head, self.checkpoint.model
 
         def predictions(tokens: Tensor) -> Tensor:
             return outputs.predictions(model(tokens, features_only=True, classification_head_name=head)[0])
@@ -142,18 +142,13 @@ class Model:
         return self._stream(texts, predictions)
 
     @cached_property
-    def head(self) -> str:
-        """Returns the name of the head that predicts. Raises ValueError if there is none."""
-        if (head := self.checkpoint.head) is None:
+    def outputs(self) -> Outputs:
+        """Returns the kind and names of the outputs of :meth:`predict`; raises as it does."""
+        if self.checkpoint.head is None:
             raise ValueError(
                 f"{self.checkpoint.path} predicts no properties or classes: fine-tune it for some"
             )
-        return head
-
-    @cached_property
-    def outputs(self) -> Outputs:
-        """Returns the kind and names of the outputs of :meth:`predict`; raises as it does."""
-        return self.checkpoint.outputs if self.head else None
+        return self.checkpoint.outputs
 
     def _pooled(self, tokens: Tensor, first: bool) -> Tensor:
         """Returns [B, width] of tokens [B, T]."""
@@ -194,9 +189,9 @@ class Model:
     @cached_property
     def predictor(self) -> MaskedPredictor:
         """Returns the predictor of masked words. Raises ValueError if the model's folder has no LM head."""
-        checkpoint = self._whole()
+        checkpoint = self.checkpoint
         ctc = checkpoint.k is not None and not checkpoint.has_transitions
-        return MaskedPredictor(checkpoint.model, copies=checkpoint.copies, ctc=ctc)
+        return MaskedPredictor(checkpoint.pretrained, copies=checkpoint.copies, ctc=ctc)
 
     def _masked(self, symbols: list[str]) -> tuple[Tensor, Tensor]:
         """Returns the symbols as tokens [1, T], and which are masks."""
@@ -233,20 +228,15 @@ class Model:
     def graph(self, text: str, *, top: int = 5) -> TextGraph:
         """Returns the graph of an ExLM's states for a text with masks, with the ``top`` tokens of each state
         and the best decoding. Raises ValueError for a model without states, and as :meth:`log_probs`."""
-        if (checkpoint := self._whole()).k is None:
+        checkpoint, model = self.checkpoint, self.checkpoint.pretrained
+        if checkpoint.k is None:
             raise ValueError(
                 f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
             )
         symbols = encode_with_masks(text, self.codec)
         with torch.no_grad():
-            graph, _ = checkpoint.model(self._masked(symbols)[0])
+            graph, _ = model(self._masked(symbols)[0])
         return text_graph(checkpoint, Sentence(graph, symbols, self.codec, checkpoint.dictionary), text, top)
-
-    def _whole(self) -> Checkpoint:
-        """Returns the checkpoint. Raises ValueError if the model's folder has no LM head."""
-        if not self.checkpoint.has_lm_head:
-            raise ValueError(f"{self.checkpoint.path} has no LM head: give the pre-trained model")
-        return self.checkpoint
 
 
 def load(

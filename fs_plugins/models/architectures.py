@@ -9,17 +9,14 @@ from fairseq.models.roberta.model import base_architecture as roberta_defaults
 from fs_plugins.models.exlm import ExLMModel
 from fs_plugins.models.mlm import RotaryRobertaModel
 
-
-def size(layers: int, d: int, ffn: int, heads: int, **more) -> dict:
-    sizes = {"encoder_layers": layers, "encoder_embed_dim": d, "encoder_ffn_embed_dim": ffn}
-    return {**sizes, "encoder_attention_heads": heads, **more}
-
-
-BASE, LARGE = size(12, 768, 3072, 12), size(24, 1024, 4096, 16)
-SMILES = size(9, 768, 2048, 12)
+SIZES = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+BASE, LARGE, SMILES, TINY = (
+    dict(zip(SIZES, sizes, strict=True))
+    for sizes in ((12, 768, 3072, 12), (24, 1024, 4096, 16), (9, 768, 2048, 12), (2, 128, 512, 4))
+)
 # Embeddings of the tiny ones are as large as what the layers add to them: at 0.02, with no norm after the
 # embedding, words drown in it, and a small model takes thousands of updates to notice its context.
-TINY = size(2, 128, 512, 4, embedding_init_std=0.2)
+TINY["embedding_init_std"] = 0.2
 PRE_NORM = {"encoder_normalize_before": True}
 ARCHITECTURES = {
     "p_roberta": {

@@ -75,7 +75,7 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
         results[-1]["outputs"] = predictions[:, 3:].astype(float)
     first, second = results
     config = json.loads((tmp_path / "model/config.json").read_text())
-    config["fairseq"]["labels"] = [CLASSES[1], CLASSES[0], CLASSES[2]]  # trained in this order
+    config["id2label"] = {"0": CLASSES[1], "1": CLASSES[0], "2": CLASSES[2]}  # trained in this order
     builders.write_file(tmp_path / "model/config.json", config)
     message = refused(evaluate.main, tmp_path / "model", data, "--output", tmp_path / "2")
     assert "classes are maybe, no, yes, the data's no, maybe, yes" in message
