@@ -2,12 +2,9 @@
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
-import re
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -124,31 +121,3 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[int]:
-    """Makes a folder and holds it; yields the file descriptor of the lock, which is released when that is
-    closed in this process and in all that inherited it. Raises ValueError if the folder cannot be made or
-    written to, or another run holds it."""
-    deadline = time.monotonic() + PATIENCE
-    try:
-        while True:
-            folder.mkdir(parents=True, exist_ok=True)  # the one that held it may have removed it
-            descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            stop = re.sub(r"[^\w .-]", "", os.pread(descriptor, 300, 0).decode(errors="replace"))
-            os.close(descriptor)
-            if time.monotonic() > deadline:
-                raise ValueError(f"another run is at work in {folder}: wait for it, or stop it ({stop})")
-            time.sleep(0.1)
-    except OSError as error:  # writing or locking: some network drives cannot lock
-        raise ValueError(f"cannot write to {folder} ({error.strerror}): choose another folder") from error
-    try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"kill {os.getpid()} on {os.uname().nodename}".encode(), 0)
-        yield descriptor
-    finally:
-        os.close(descriptor)

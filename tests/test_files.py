@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -67,13 +66,9 @@ def test_it_replaces_its_own_only(tmp_path):
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(files, "PATIENCE", 0.1)
-
-
-def test_what_a_killed_process_left(impatient, tmp_path):
+def test_what_a_killed_process_left(monkeypatch, tmp_path):
     """It is removed by the next."""
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
     ready, tell = os.pipe()
     if not (child := os.fork()):
         with new_folder(tmp_path / "out") as folder:
@@ -91,27 +86,3 @@ def test_what_a_killed_process_left(impatient, tmp_path):
     with new_folder(tmp_path / "out") as folder:
         assert not list(folder.iterdir())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-def test_one_run_at_a_time(impatient, tmp_path):
-    """A lock is held by the children that inherit it."""
-    folder = tmp_path / "new" / "folder"
-
-    def assert_held(match="kill [0-9]+ on "):
-        with pytest.raises(ValueError, match=match), files.locked(folder):
-            pass
-
-    with files.locked(folder) as descriptor:
-        child = subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
-        assert_held()
-    assert_held()
-    child.kill()
-    child.wait()
-    with files.locked(folder):
-        (folder / "lock").write_text("kill 1 on \x1b[2J")  # of which no escape sequence is shown
-        assert_held("kill 1 on 2J")
-    victim = write_file(tmp_path / "victim", "thesis")
-    (folder / "lock").unlink()
-    (folder / "lock").symlink_to(victim)
-    assert_held("cannot write to")
-    assert victim.read_text() == "thesis"
