@@ -17,7 +17,7 @@ from lib.moleculenet import KNOWN
 from lib.report import study
 from lib.report.finetunings import add_molecules, add_sets, add_table
 from lib.report.page import Page
-from lib.report.results import column, frame
+from lib.report.results import frame
 from lib.run.logs import read_log
 from lib.workflow.runs import MOLECULES, SETS, STUDY, TEXT, runs, targets
 
@@ -26,19 +26,15 @@ ABOUT = (
     "says that one is missing. Without a bracket there is one seed; - says that there is no result. Terms "
     "are explained in docs/glossary.md."
 )
-SMOKE = (
-    "Size smoke shows that everything runs. Its numbers mean nothing: don't compare them with the paper's."
-)
+SMOKE = "Size smoke shows that everything runs. Its numbers mean nothing: don't compare them with others."
 
 
 def report(output: Path) -> Page:
     """Returns the report of a folder of the workflow."""
     page, problems = Page(f"Results of {output}", output), []
     settings, results = read_json(output / "settings.json") or {}, frame(output, problems)
-    unknown = {*results["model"][results["table"] == STUDY]} - {*runs()}
-    problems += [
-        f"{output / STUDY / name} is not used: {name} is not in runs.csv" for name in sorted(unknown)
-    ]
+    for name in sorted({*results["model"][results["table"] == STUDY]} - {*runs()}):
+        problems.append(f"{output / STUDY / name} is not used: {name} is not in runs.csv")
     page.items(["Damaged or unused results:", *problems] if problems else [])
     page.text(SMOKE if settings.get("size") == "smoke" and (output / STUDY).is_dir() else "")
     page.text(ABOUT)
@@ -46,11 +42,12 @@ def report(output: Path) -> Page:
     page.items(unfinished(output, results))
     asked, molecules = settings.get("targets", ()), results[results["table"] == MOLECULES]
     shown = [target for name, target in targets().items() if name in asked and target.of_study]
-    tables = {MOLECULES: molecules[molecules["task"].isin(KNOWN)], TEXT: results[results["table"] == TEXT]}
-    tables = {name: found for name, found in tables.items() if len(found)}
-    if shown or tables or SETS in asked:
+    tables = results[
+        results["table"].isin([MOLECULES, TEXT]) & ~results["task"].isin({*molecules["task"]} - {*KNOWN})
+    ]
+    if shown or len(tables) or SETS in asked:
         page.title = "ExLM: the paper's results and ours"
-    for name, found in tables.items():
+    for name, found in tables.groupby("table"):
         add_table(page, name, found, settings)
     if len(molecules):
         add_molecules(page, molecules, settings)
@@ -66,11 +63,7 @@ def report(output: Path) -> Page:
 def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
     """Returns a line on each pre-training that is under way, and on each training that something else ended
     than its updates, or its epochs."""
-    lines = [
-        f"{row.path.parent}: {row.end}"
-        for row in results.itertuples()
-        if isinstance(row.end, str) and row.end
-    ]
+    lines = [f"{row.path.parent}: {row.end}" for row in results.dropna(subset="end").itertuples()]
     for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
         if not log.with_name("train.json").exists():
             updates = max((record["update"] for record in read_log(log)), default=0)
@@ -80,17 +73,15 @@ def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
 
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:
     """Returns a row on the results in a folder: what of, when, from which commits."""
-    updates = column(results, "train.updates").dropna().sort_values()
+    trained = results["path"][results["path"].map(lambda path: path.name == "train.json")].nunique()
     commits = {str((read_json(file) or {}).get("commit"))[:12] for file in output.rglob(MANIFEST)}
     days = sorted({date.fromtimestamp(path.stat().st_mtime).isoformat() for path in results["path"]})
+    data = settings.get("data") or settings.get("smiles")
     row = {
         "size": settings.get("size", ""),
-        "pre-trainings": f"{len(updates)}",
-        "updates": " to ".join(dict.fromkeys(f"{number:,.0f}" for number in [*updates[:1], *updates[-1:]])),
+        "data": data or ("CPython's documentation" if trained else ""),
+        "pre-trainings": f"{trained}",
         "seeds": ", ".join(map(str, settings.get("seeds", ()))),
-        "data": settings.get("data")
-        or settings.get("smiles")
-        or "CPython's documentation" * bool(len(updates)),
         "fine-tunings": f"{results['task'].notna().sum()}",
         "commit": ", ".join(sorted(commits)),
         "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])),

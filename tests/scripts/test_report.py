@@ -47,7 +47,7 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
     assert "1.00" in text  # hours
     about = text.split("| size |")[1].splitlines()[2]
-    made = ["smoke", "3", "100", "1", "data-bin", "3", "c0ffee", date.today().isoformat()]
+    made = ["smoke", "data-bin", "3", "1", "3", "c0ffee", date.today().isoformat()]
     assert about == f"| {' | '.join(made)} |"
 
 

@@ -83,13 +83,14 @@ def finetuned(content: dict) -> dict:
     return row
 
 
-def end_of(content: dict, usual: str) -> str:
+def end_of(content: dict, usual: str) -> str | None:
     """Returns how a training ended, if not as ``usual``."""
-    ended = content.get("ended", {})
-    if ended is None:
-        return "its training was not finished" if content.get("checkpoint", True) else ""
-    by = ended.get("by", usual)
-    return "" if by == usual else f"{by} {ended['limit']} ended it after {ended['updates']:,} updates"
+    ended = content.get("ended", {"by": usual})
+    if ended is None:  # a forest has no checkpoint that it started from
+        return "its training was not finished" if content.get("checkpoint", True) else None
+    if ended["by"] == usual:
+        return None
+    return f"{ended['by']} {ended['limit']} ended it after {ended['updates']:,} updates"
 
 
 def column(results: pd.DataFrame, name: str) -> pd.Series:

@@ -87,9 +87,7 @@ def pretrainings(settings: Namespace, target: Target) -> list[Run]:
         raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
     has_own = settings.size == "smoke" and not settings.glue and rows[0].corpus == "text"
     if not has_own and not pretraining_data(settings, rows[0].corpus):
-        raise UserError(
-            f"{target.name} needs data=FOLDER, or smiles=FOLDER for table 1: data for pre-training"
-        )
+        raise UserError(f"{target.name} needs data for pre-training: data=FOLDER, for table 1 smiles=FOLDER")
     lr, seeds = (BEST, settings.seeds[1:]) if settings.rates else (DEFAULT, settings.seeds)
     return [replace(run, lr=lr, seed=seed) for run in rows for seed in seeds]
 

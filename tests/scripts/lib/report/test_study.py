@@ -115,13 +115,3 @@ def test_curves_are_those_of_the_training(tmp_path, add, page):
     made = page("figure9")
     assert [*record(made, "MLM", "1", "15%").values()][3:] == ["7.00", "20.0", "480.0"]
     assert len([*(tmp_path / "pictures").iterdir()]) == 3 * 5
-
-
-def test_the_case_study_shows_the_explorers_pictures(add, page):
-    folder = add("exlm-k4-p0.15", train=trained()) / "example"
-    assert "![" not in page("figure7").markdown()
-    folder.mkdir()
-    (folder / "index.html").touch()
-    picture = "study/exlm-k4-p0.15/lr-default/seed-1/example/transitions.png"
-    assert f"]({picture})" in page("figure7").markdown()
-    assert "![" not in page("figure11").markdown() and "example/index.html" in page("figure11").markdown()

@@ -39,9 +39,7 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     ("given", "named"),
     [
         ({"flags": "--arch x --bf16"}, "flags: --arch "),
-        ({"rates": "1e-3,2e-3", "seeds": "1,2", "flags": "--lr 1"}, "flags: --lr "),
         ({"finetune_flags": "--lr 1 --bf16"}, "finetune_flags: --lr "),
-        ({"init_from": "exlm=."}, "init_from exlm"),
         ({"seed": 1}, "--seed=1"),
         ({"rates": "1e-3,2e-3"}, "rates: give two"),
     ],
