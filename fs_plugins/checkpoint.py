@@ -229,24 +229,24 @@ def find_vocabulary(path: Path, cfg: DictConfig, record: dict, data) -> tuple[Vo
     own = Vocabulary.of(symbols, path) if symbols else Vocabulary.read(kept) if kept.is_file() else None
     if data is None and own is not None and (symbols or path.is_dir()):
         return own, None
-    folder = find_dictionary(path, cfg, data)
+    folder = find_dictionary(path, cfg) if data is None else Path(data)
     vocabulary = Vocabulary.read(folder)
     if own is not None:
         vocabulary.check(own, "give the folder of the training's dictionary as --data, or none")
-    return vocabulary, folder
+    return vocabulary, folder if folder.is_dir() else folder.parent
 
 
-def find_dictionary(checkpoint: Path, cfg: DictConfig, given: str | os.PathLike | None = None) -> Path:
-    """Returns the folder of the dictionary: the one given, or one of :func:`data_folders`, or the
-    checkpoint's. Raises FileNotFoundError if none has a dictionary."""
-    tried = [Path(given)] if given is not None else [*data_folders(checkpoint, cfg), checkpoint.parent]
+def find_dictionary(checkpoint: Path, cfg: DictConfig) -> Path:
+    """Returns the first of :func:`data_folders`, and of the checkpoint's own folder, that has a dictionary.
+    Raises FileNotFoundError if none has one."""
+    tried = [*data_folders(checkpoint, cfg), checkpoint.parent]
     for folder in tried:
         if dictionary_file(folder).is_file():
-            return folder if folder.is_dir() else folder.parent
-    above = ", in it from the folders above the checkpoint, or beside the checkpoint" if given is None else ""
+            return folder
     raise FileNotFoundError(
-        f"there is no dict.txt in {tried[0]}{above}: give the folder with the dictionary and the BPE of the "
-        "training (--data; --bpe for a BPE that lies elsewhere)"
+        f"there is no dict.txt in {tried[0]}, in it from the folders above the checkpoint, or beside the "
+        "checkpoint: give the folder with the dictionary and the BPE of the training (--data; --bpe for a "
+        "BPE that lies elsewhere)"
     )
 
 

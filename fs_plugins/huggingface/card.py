@@ -25,18 +25,16 @@ def write(
     settings, is_exlm = checkpoint.model.encoder.settings, config["model_type"] == "exlm"
     auto = f"AutoModelFor{config['architectures'][0].partition('For')[2]}"
     if isinstance(codec, Smiles):
-        inputs, example = SMILES[checkpoint.smiles_form], "CC<mask>O"
+        inputs, example, text = SMILES[checkpoint.smiles_form], "CC<mask>O", "CCO"
     else:
-        inputs, example = "Give text without white space at its ends.", "This is <mask> news."
+        inputs = "Give text without white space at its ends."
+        example, text = "This is <mask> news.", "This is good news."
     pipeline, title, trust = "fill-mask", "A masked language model (ESM)", ""
     if is_exlm:
         title, trust = f"ExLM, k = {checkpoint.k} states of a mask", ", trust_remote_code=True"
         inputs += " Pad on the right. Each mask takes k positions."
     if checkpoint.head:
-        pipeline, example = (
-            "text-classification",
-            example.replace("<mask>", "C" if "CC" in example else "good"),
-        )
+        pipeline, example = "text-classification", text
         inputs += f" Outputs ({config['problem_type']}): {', '.join(config['id2label'].values())}."
     card = f"""\
 ---
@@ -62,8 +60,8 @@ print(pipeline("{pipeline}", model=model, tokenizer=tokenizer)("{example}"))
 
 {inputs}
 
-Trained with fairseq: `--arch {checkpoint.arch} --task {checkpoint.task} --criterion {checkpoint.criterion}`, \
-{checkpoint.updates or "unknown"} updates, a share of
+Trained with fairseq: `--arch {checkpoint.arch} --task {checkpoint.task} \
+--criterion {checkpoint.criterion}`, {checkpoint.updates or "unknown"} updates, a share of
 {checkpoint.cfg.task.get("mask_prob", "none")} of the tokens masked; config.json has all flags of the model \
 and the task.
 

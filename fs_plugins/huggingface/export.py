@@ -71,7 +71,6 @@ def export(
         tensors = {name: t if name.startswith(exact) else t.half() for name, t in tensors.items()}
         if lost := [name for name, tensor in tensors.items() if not tensor.isfinite().all()]:
             raise ValueError(f"{checkpoint}: float16 cannot hold {', '.join(lost)}: export in full precision")
-    about = {"name": folder.name, "licence": licence, "notes": notes}
     with files.new_folder(folder) as fresh:
         files.write_json(fresh / CONFIG, config, indent=2)
         files.write_json(fresh / TOKENIZER, json.loads(tokenizer.to_str()), indent=2)
@@ -81,7 +80,7 @@ def export(
         if isinstance(codec, ByteBpe) and len(codec.files) > 1:
             for path in codec.files:
                 files.copy(path, fresh / path.name)
-        files.write_text(fresh / "README.md", card.write(loaded, config, codec, **about))
+        files.write_text(fresh / "README.md", card.write(loaded, config, codec, folder.name, licence, notes))
         if config["model_type"] == "exlm":
             write_code(fresh)
         with files.atomic(fresh / WEIGHTS, "wb") as file:
