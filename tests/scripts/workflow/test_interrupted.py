@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.scripts.workflow.engine import call, command, fail
@@ -86,7 +87,12 @@ def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
         time.sleep(0.05)
     with pytest.raises(BlockingIOError), (tmp_path / "out/lock").open() as held:  # its folder is
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    engine.send_signal(ended_by)  # its jobs end by themselves
+    everything = psutil.Process(engine.pid).children(recursive=True) if ended_by == signal.SIGKILL else []
+    for process in (
+        engine,
+        *everything,
+    ):  # all at once, as if the machine stopped; SIGTERM ends the jobs, too
+        process.send_signal(ended_by)
     status, said = engine.wait(60), (tmp_path / "engine.log").read_text()
     if ended_by == signal.SIGTERM:
         assert status == 130 and "interrupted: rerun" in said and "Error" not in said
