@@ -84,15 +84,15 @@ def parser() -> argparse.ArgumentParser:
 
 def check_labels(rows: pd.DataFrame, cells: pd.DataFrame, args: argparse.Namespace) -> pd.DataFrame:
     """Returns the labels of all rows. Cells that are not labels raise UserError or, with --skip-broken, are
-    remarks, and faults of rows without another label."""
+    remarks; rows without another label are skipped."""
     labels, broken = labels_of(cells, args.kind, args.missing)
     # the cells of a row that is too long say so, as its SMILES does
-    checked = rows["fault"].eq("") & ~rows["smiles"].str.contains(r"\s")
+    checked = ~rows["skipped"] & ~rows["smiles"].str.contains(r"\s")
     wrong = broken[checked & broken.any(axis=1)]
     for row, which in wrong.iterrows():
         named = ", ".join(f"{name} is {cells.at[row, name]!r}" for name in cells.columns[which])
         rows.at[row, "remarks"].append(f"not a label: {named}")
-        rows.at[row, "fault"] = f"not a label: {named}" if labels.loc[row].isna().all() else ""
+        rows.at[row, "skipped"] = labels.loc[row].isna().all()
     if len(wrong) and not args.skip_broken:
         words = dict.fromkeys(str(cell) for cell in cells.to_numpy()[broken.to_numpy()])
         words = [word for word in words if not re.search(r"\d", word)][:4] or ["NA"]
@@ -114,7 +114,7 @@ def encode(
     "written", as the model gets it, its "tokens" and, if it is needed, "scaffold"; and how often tokens occur
     that are not ``known``. Raises UserError if too many molecules have such tokens, or cannot be used."""
     found, unknown_tokens = {}, Counter()
-    for row, smiles in rows.loc[rows["fault"].eq(""), "smiles"].items():
+    for row, smiles in rows.loc[~rows["skipped"], "smiles"].items():
         try:
             molecule = parse_molecule(smiles, allow_valence)
             canonical = canonical_smiles(molecule, smiles)
@@ -123,19 +123,19 @@ def encode(
             scaffold = murcko_scaffold(molecule, args.dataset in KNOWN) if args.split == "scaffold" else ""
             found[row] = canonical, written, tokenize(written), scaffold
         except ValueError as error:
-            rows.at[row, "fault"] = f"invalid SMILES: {error}"
+            rows.at[row, "skipped"] = True
+            rows.at[row, "remarks"].append(f"invalid SMILES: {error}")
             continue
         if allow_valence:
             try:
                 parse_molecule(smiles)
             except ValueError as error:
                 rows.at[row, "remarks"].append(f"valence: {error}")
-    faulty = rows[rows["fault"].ne("")]
-    if 2 * len(faulty) > len(rows):
-        line, smiles, fault = faulty.iloc[0][["line", "smiles", "fault"]]
+    if 2 * (skipped := rows["skipped"].sum()) > len(rows):
+        first = rows[rows["skipped"]].iloc[0]
         raise UserError(
-            f"{len(faulty):,} of {counted(len(rows), 'row')} cannot be used: line {line} is {smiles[:60]!r}, "
-            f"{fault}: choose other columns"
+            f"{skipped:,} of {counted(len(rows), 'row')} cannot be used: line {first.line} is "
+            f"{first.smiles[:60]!r}, {first.remarks[-1]}: choose other columns"
         )
     columns = ["canonical", "written", "tokens", "scaffold"]
     kept = rows.join(pd.DataFrame.from_dict(found, orient="index", columns=columns), how="inner")
@@ -144,10 +144,10 @@ def encode(
         unknown_tokens.update(tokens)
         rows.at[row, "remarks"].append(f"unknown tokens: {' '.join(sorted({*tokens}))}")
     if (affected := unknown.astype(bool).sum()) > args.max_unknown * len(kept):
+        named = listed(f"{token} ({n})" for token, n in unknown_tokens.most_common())
         raise UserError(
             f"{affected} of {counted(len(kept), 'molecule')} have tokens missing from the dictionary: "
-            f"{times(unknown_tokens)}. Is it the one of the pre-training? If so, and you accept this, raise "
-            "--max-unknown"
+            f"{named}. Is it the one of the pre-training? If so, and you accept this, raise --max-unknown"
         )
     return kept, unknown_tokens
 
@@ -206,15 +206,9 @@ def write_folder(folder: Path, parts: dict[str, pd.DataFrame], labels: dict, dic
     return sizes
 
 
-def times(tokens: Counter) -> str:
-    """Returns the most frequent tokens and how often each occurs."""
-    return ", ".join(f"{token} ({n})" for token, n in tokens.most_common(10))
-
-
 def report_of(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Returns what was skipped, or kept with a remark, by line; and a summary, by the kinds of reasons."""
-    reasons = [[row.fault] if row.fault else row.remarks for row in rows.itertuples()]
-    report = rows.assign(reason=reasons, status=np.where(rows["fault"].eq(""), "kept", "skipped"))
+    report = rows.assign(reason=rows["remarks"], status=np.where(rows["skipped"], "skipped", "kept"))
     report = report.sort_values("line", kind="stable").explode("reason").dropna(subset="reason")
     kinds = report.groupby(["status", report["reason"].str.split(":").str[0]], sort=False)
     summary = [

@@ -1,9 +1,9 @@
 """Molecules with labels, from a table or from Uni-Mol's LMDB files, as data frames.
 
 A source is two frames of the same rows: ``rows`` with the columns "line" (of the file, the header being 1;
-in an LMDB file the number of the entry, from 1), "smiles", "split" (what the source says of it), "fault" (why
-the row cannot be used; "" if it can) and "remarks" (warnings, a list), and ``cells`` with a column for each
-property.
+in an LMDB file the number of the entry, from 1), "smiles", "split" (what the source says of it), "remarks" (a
+list) and "skipped" (whether the row cannot be used, for the last of its remarks), and ``cells`` with a column
+for each property.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,13 +51,13 @@ def read_table(
         raise UserError(f"{path}: two columns {twice[0]!r}: give each its own name, and name it once")
     frame = frame[frame[[smiles, *names]].ne("").any(axis=1)]
     parts = frame[split[0]] if split else [""] * len(frame)
-    rows = zip(frame.index, frame[smiles], parts, [""] * len(frame), strict=True)
+    rows = zip(frame.index, frame[smiles], parts, ([] for _ in frame.index), strict=True)
     return _rows(rows), frame[names].reset_index(drop=True)
 
 
-def _rows(rows: Iterable[tuple[int, str, str, str]]) -> pd.DataFrame:
-    rows = pd.DataFrame(rows, columns=["line", "smiles", "split", "fault"])
-    return rows.assign(remarks=[[] for _ in rows.index])
+def _rows(rows: Iterable[tuple[int, str, str, list[str]]]) -> pd.DataFrame:
+    rows = pd.DataFrame(rows, columns=["line", "smiles", "split", "remarks"])
+    return rows.assign(skipped=rows["remarks"].astype(bool))
 
 
 def read_lmdbs(folder: Path, names: Sequence[str], kind: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -70,13 +70,13 @@ def read_lmdbs(folder: Path, names: Sequence[str], kind: str) -> tuple[pd.DataFr
         path = lmdb_file(folder / f"{part}.lmdb")
         for number, (_, value) in enumerate(lmdb_items(path, by_number=True), start=1):
             try:
-                entry, fault = decode_value(value), ""
+                entry, remarks = decode_value(value), []
             except ValueError as error:
-                entry, fault = {"smi": "", "target": [np.nan] * len(names)}, str(error)
+                entry, remarks = {"smi": "", "target": [np.nan] * len(names)}, [str(error)]
             names = names or [f"property-{i + 1}" for i in range(len(entry["target"]))]
             if len(entry["target"]) != len(names):
                 raise UserError(f"{path}, entry {number}: {len(entry['target'])} labels, not {len(names)}")
-            rows.append((number, entry["smi"], part, fault))
+            rows.append((number, entry["smi"], part, remarks))
             cells.append(entry["target"])
     table = pd.DataFrame(cells, columns=names)
     return _rows(rows), table.replace(MISSING_CLASS, np.nan) if kind == "classification" else table

@@ -76,13 +76,6 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     assert [text for *_, text in rejected[:5]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
 
 
-@pytest.mark.parametrize("rows", [["", ",,", ",,,,", " , ,"], []], ids=["blank", "none"])
-def test_blank_rows_are_none(rows, tmp_path, capsys):
-    lines = ["id,smiles,y", *(f"{i},{smiles},1" for i, smiles in enumerate(MOLECULES)), *rows * 20]
-    found, rejected = prepare(tmp_path / "out", write(tmp_path / "a.csv", lines))
-    assert found == MOLECULES and not rejected and "most of the input" not in capsys.readouterr().out
-
-
 def test_a_given_dictionary_and_a_limit(tmp_path):
     given = write_file(tmp_path / "given.txt", "O 5\nC 3\nN 1\n")
     path = write(tmp_path / "a.txt", ["CCO", "CCBr", "C" * 8, "C" * 9])
