@@ -1,9 +1,7 @@
 """Exports of checkpoints of every kind, and transformers."""
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -34,17 +32,3 @@ def load(transformers):
         return getattr(transformers, name).from_pretrained(str(folder), **options)
 
     return load
-
-
-@pytest.fixture(scope="session")
-def run_outside(transformers):
-    """run_outside(folder, words) runs Python there, without the paths of the tests; returns what it says."""
-
-    def run(folder: Path, *words) -> str:
-        environment = {**os.environ, "PYTHONPATH": "", "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, *map(str, words)]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-    return run
