@@ -25,18 +25,14 @@ LINES = [
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
-def with_masks(text: str, rng: random.Random) -> str:
-    """Some of the words are ``<mask>``, some of these without their blank."""
-    words = [word if rng.random() > 0.15 else "<mask>" for word in text.split()]
-    text = " ".join(words)
-    return text if rng.random() > 0.2 else text.replace(" <mask>", "<mask>", 1)
-
-
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    rng = random.Random(3)
-    found = [text for line in LINES * 20 for text in (line, with_masks(line, rng))]
-    return [*found, "<mask>", "<mask> is", "is <mask>", "<mask><mask> <mask>", "x"]
+    """Also with masks in the place of words, some of these without their blank."""
+    rng, found = random.Random(3), ["<mask>", "<mask> is", "is <mask>", "<mask><mask> <mask>", "x"]
+    for line in LINES * 20:
+        masked = " ".join(word if rng.random() > 0.15 else "<mask>" for word in line.split())
+        found += [line, masked if rng.random() > 0.2 else masked.replace(" <mask>", "<mask>", 1)]
+    return found
 
 
 def expected_ids(text: str, codec, dictionary) -> list[int]:

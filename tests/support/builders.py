@@ -10,6 +10,7 @@ import lmdb
 import numpy as np
 import torch
 from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.encoders.gpt2_bpe_utils import bytes_to_unicode
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from torch import Tensor
 
@@ -28,10 +29,7 @@ TEXTS = [
     "I am very sorry .",
     "very good news , and I am glad to see this .",
 ]
-# GPT-2's alphabet: printable Latin-1 letters stand for themselves, the others follow from 256 on
-_PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
-_OTHERS = [byte for byte in range(256) if byte not in _PLAIN]
-BYTE_OF_LETTER = {chr(b): b for b in _PLAIN} | {chr(256 + i): b for i, b in enumerate(_OTHERS)}
+BYTE_OF_LETTER = {letter: byte for byte, letter in bytes_to_unicode().items()}  # GPT-2's alphabet
 DAG, CTC = "nat_dag_loss_mlm", "nat_ctc_loss_mlm"
 _SPARSE = {"ext_state_num": 2, "state_graph": "sparse", "max_transition_length": 4, "rope_dimensions": 1}
 _SPARSE |= {"links_feature": "feature", "untie_weights_roberta": True}
