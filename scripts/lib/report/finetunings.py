@@ -14,7 +14,8 @@ from lib.workflow.runs import MOLECULES, SETS, runs, targets
 
 TITLES = {name: known.title for name, known in KNOWN.items()}
 NOT_AVERAGED = {"MEAN", "MNLI-mm", "EM", "F1"}
-METRICS = {
+METRICS = {"auc": "ROC-AUC, % (higher is better)", "rmse": "RMSE in the unit of {} (lower is better)"}
+METRICS |= {"scaled_rmse": "RMSE in standard deviations of the training labels (lower is better)"}
     "auc": "ROC-AUC, %",
     "rmse": "RMSE, in the unit of {}",
     "scaled_rmse": "RMSE, in standard deviations",
@@ -93,9 +94,7 @@ def add_molecules(page: Page, results: pd.DataFrame, settings: dict) -> None:
             models = ", ".join(part.drop_duplicates("test.rows_sha256")["model"])
             remarks.append(f"{task}: not all results are of the same test molecules: {models} differ")
     page.heading(2, "Molecules: validation and test")
-    page.text(
-        "Choose the model by validation; its test score then says what to expect. ROC-AUC: higher is better."
-    )
+    page.text("Choose the model by validation; its test score then says what to expect of it.")
     page.table(pd.DataFrame(rows))
     page.items(remarks)
 

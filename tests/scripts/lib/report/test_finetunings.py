@@ -88,7 +88,7 @@ def test_validation_beside_test_and_what_keeps_numbers_from_being_compared(tmp_p
     about = [
         "mine",
         "logS",
-        "RMSE, in the unit of logS",
+        "RMSE in the unit of logS (lower is better)",
         "b",
         "0.500 (n=1 of 2)",
         "0.0000421 (n=1 of 2)",
