@@ -16,10 +16,6 @@ TITLES = {name: known.title for name, known in KNOWN.items()}
 NOT_AVERAGED = {"MEAN", "MNLI-mm", "EM", "F1"}
 METRICS = {"auc": "ROC-AUC, % (higher is better)", "rmse": "RMSE in the unit of {} (lower is better)"}
 METRICS |= {"scaled_rmse": "RMSE in standard deviations of the training labels (lower is better)"}
-    "auc": "ROC-AUC, %",
-    "rmse": "RMSE, in the unit of {}",
-    "scaled_rmse": "RMSE, in standard deviations",
-}
 
 
 def label_of(model: str) -> str:
