@@ -15,7 +15,7 @@ from fs_plugins.data.vocabulary import MASK
 from fs_plugins.files import atomic, naming_errors
 from fs_plugins.finetuning.glue.task import GlueTask
 from lib.command_line import Flags, UserError, counted
-from lib.files import write_lines, write_result
+from lib.files import write_result
 from lib.recipes import GRIDS, RECIPES, Recipe, files_of, points_of, positions, repetition
 from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
 
@@ -231,15 +231,15 @@ def write(task: GlueTask, outputs: dict, args: argparse.Namespace, model: str) -
             numbers = args.data / f"{split}.index"  # data prepared by hand have none
             if numbers.exists():
                 table["index"] = numbers.read_text().split()
-            submit(args.output, name, split, table)
+            file = f"{TASKS[name].title(split) if name in TASKS else name}.tsv"
+            in_range = table if classes else table.assign(prediction=table["prediction"].clip(*SCORES))
+            write_table(args.output / "submission" / file, in_range, float_format="%.3f")
         else:
             labels = task.labels(split, ids)
             table["label"] = [classes[int(i)] for i in labels] if classes else labels
             scores[split], rows[split] = task.score(split, ids, values), len(ids)
         table = table.assign(**{f"output{i}": column for i, column in enumerate(values.T)})
-        (args.output / "predictions").mkdir(exist_ok=True)
-        with atomic(args.output / "predictions" / f"{split}.tsv") as file:
-            table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE)
+        write_table(args.output / "predictions" / f"{split}.tsv", table)
     lengths = {split: row_lengths(args.data, split) for split in ("train", *outputs)}
     rows["train"], limit = len(lengths["train"]), task.max_positions()
     cut = {split: [int((values > limit).sum()), limit] for split, values in lengths.items()}
@@ -270,15 +270,10 @@ def classes_of(args: argparse.Namespace, task: GlueTask) -> list[str]:
     return classes
 
 
-def submit(output: Path, name: str, split: str, table: pd.DataFrame) -> None:
-    """Writes a file for gluebenchmark.com; scores are within their range."""
-    predicted = table["prediction"]
-    if predicted.dtype.kind == "f":
-        predicted = predicted.clip(*SCORES).map("{:.3f}".format)
-    lines = [f"{index}\t{value}" for index, value in zip(table["index"], predicted, strict=True)]
-    (output / "submission").mkdir(exist_ok=True)
-    file = TASKS[name].title(split) if name in TASKS else name
-    write_lines(output / "submission" / f"{file}.tsv", ["index\tprediction", *lines])
+def write_table(path: Path, table: pd.DataFrame, **form) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with atomic(path) as file:
+        table.to_csv(file, sep="\t", index=False, quoting=csv.QUOTE_NONE, **form)
 
 
 def row_lengths(data: Path, split: str) -> np.ndarray:
