@@ -1,11 +1,11 @@
 """Log-probabilities of the targets at each node.
 
 The gradient is written by hand, so that the softmax overwrites the logits. In plain PyTorch (``log_softmax``
-and ``gather`` of a chunk, under ``torch.utils.checkpoint``) a pass takes 6.27 instead of 5.56 s and 702
-instead of 435 MiB in float32, 4.08 instead of 4.62 s and 554 instead of 560 MiB in bfloat16; a step of
-``exlm_base`` in float32 takes 2.7 to 4.3 s a half of this batch. Timed was, at B = 16, M = 22, L = 88, V =
-50,265 and d = 768, ``torch.autograd.grad(scores(*leaves, targets), leaves, grad)``: medians of 3 calls in
-turns, in seconds of one thread of an AMD EPYC with AVX-512 and bfloat16, 2026-11-29, torch 2.13.0.
+and ``gather`` of a chunk, under ``torch.utils.checkpoint``) forward and backward pass take 6.27 instead of
+5.56 s and 702 instead of 435 MiB in float32, 4.08 instead of 4.62 s and 554 instead of 560 MiB in bfloat16.
+Timed was ``torch.autograd.grad(scores(*leaves, targets), leaves, grad)`` at B = 16, M = 22, L = 88, V =
+50,265, d = 768: medians of 3 calls in turns, CPU time of one thread of an AMD EPYC with AVX-512 (bfloat16,
+too), 2026-11-29, torch 2.13.0.
 """
 
 import torch
