@@ -6,13 +6,14 @@ the metrics of the models.
 Writes what scripts/finetune_moleculenet.sh writes: SAVE/{valid,test}.predictions.csv and result.json.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import MANIFEST, RESULT
-from lib.moleculenet import SPLITS, LabelledSplit, write_results
+from lib.moleculenet import SPLITS, read_split, write_results
 from rdkit.Chem import rdFingerprintGenerator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -22,7 +23,7 @@ from fs_plugins.finetuning.moleculenet.data import read_folder
 from fs_plugins.finetuning.outputs import PropertyInfo
 
 
-def fingerprints(smiles: list[str], allow_valence: bool) -> np.ndarray:
+def fingerprints(smiles: Iterable[str], allow_valence: bool) -> np.ndarray:
     """Returns Morgan fingerprints of radius 2, [N, 2048] uint8."""
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
     return np.stack([generator.GetFingerprintAsNumPy(parse_molecule(s, allow_valence)) for s in smiles])
@@ -54,12 +55,14 @@ def main(argv: list[str] | None = None) -> None:
     folder = read_folder(args.data)
     info = PropertyInfo.from_dict(folder)
     names = [name for name in ("train", *SPLITS) if name in folder["sizes"]]
-    splits = {name: LabelledSplit.read(args.data, name, info.names) for name in names}
-    train, *others = (fingerprints(split.smiles, info.allow_valence) for split in splits.values())
+    splits = {name: read_split(args.data, name, info.names) for name in names}
+    train, *others = (
+        fingerprints(split.index.get_level_values("smiles"), info.allow_valence) for split in splits.values()
+    )
     options = {"n_estimators": args.trees, "random_state": args.seed}
     columns = (
         predicted(train, labels, np.concatenate(others), info.regression, **options)
-        for labels in splits["train"].labels.T
+        for labels in splits["train"].to_numpy().T
     )
     parts = np.split(np.stack([*columns], axis=1), np.cumsum([*map(len, others)])[:-1])
     outputs = dict(zip(names[1:], parts, strict=True))

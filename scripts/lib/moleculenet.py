@@ -2,11 +2,11 @@
 predictions by a fine-tuned model or a baseline."""
 
 import argparse
+import csv
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -87,29 +87,22 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     )
 
 
-@dataclass
-class LabelledSplit:
-    """The lines in the source and the SMILES of N molecules, and their labels [N, properties]."""
+def read_split(data: Path, split: str, names: tuple[str, ...]) -> pd.DataFrame:
+    """Returns the labels [molecules, properties] of a prepared split, NaN where one is missing, by
+    "line" (of the source) and "smiles"; of properties that the folder lacks all are missing."""
+    molecules = pd.read_csv(
+        data / f"{split}.tsv", sep="\t", quoting=csv.QUOTE_NONE, dtype=str, na_filter=False
+    )
+    known = read_folder(data)["names"]
+    labels = read_labels(data / f"{split}.labels.npy", len(molecules), len(known))
+    return pd.DataFrame(labels_by_name(labels, known, names), pd.MultiIndex.from_frame(molecules), names)
 
-    lines: list[str]
-    smiles: list[str]
-    labels: np.ndarray
 
-    @classmethod
-    def read(cls, data: Path, split: str, names: tuple[str, ...]) -> Self:
-        """Reads a split of a prepared folder; of properties that it lacks the labels are missing."""
-        text = (data / f"{split}.tsv").read_text(encoding="utf-8")
-        lines, smiles = zip(*(row.split("\t") for row in text.splitlines()[1:]), strict=True)
-        known = read_folder(data)["names"]
-        labels = read_labels(data / f"{split}.labels.npy", len(lines), len(known))
-        return cls(list(lines), list(smiles), labels_by_name(labels, known, names))
-
-    @property
-    def sha256(self) -> str:
-        """Returns a hash of lines and labels: equal for results that can be compared."""
-        digest = hashlib.sha256("\n".join(self.lines).encode())
-        digest.update(self.labels.astype("<f8").tobytes())
-        return digest.hexdigest()
+def rows_sha256(labels: pd.DataFrame) -> str:
+    """Returns a hash of lines and labels: equal for results that can be compared."""
+    digest = hashlib.sha256("\n".join(labels.index.get_level_values("line")).encode())
+    digest.update(labels.to_numpy("<f8").tobytes())
+    return digest.hexdigest()
 
 
 def write(task: MoleculePropertyTask, outputs: dict, args: argparse.Namespace, model: str) -> str:
@@ -150,27 +143,27 @@ def write_results(
     """
     folder, metrics, threshold = read_folder(data), {}, 0.0 if logits else 0.5
     for name, values in outputs.items():
-        split = LabelledSplit.read(data, name, info.names)
-        metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(split.labels)).sum())}
-        metrics[name] |= summarise(values, split.labels, info.kind, info.std, threshold)
-        columns = pd.DataFrame(by_property(values, split.labels, info.kind, threshold), index=info.names)
+        split = read_split(data, name, info.names)
+        labels = split.to_numpy()
+        metrics[name] = {"molecules": len(values), "labels": int((~np.isnan(labels)).sum())}
+        metrics[name] |= summarise(values, labels, info.kind, info.std, threshold)
+        columns = pd.DataFrame(by_property(values, labels, info.kind, threshold), index=info.names)
         # None where a property has no such metric
         columns = columns.astype(object).where(columns.notna(), None)
         metrics[name]["properties"] = columns.to_dict("index")
-        metrics[name]["rows_sha256"] = split.sha256
+        metrics[name]["rows_sha256"] = rows_sha256(split)
         metrics[name] |= {key: figures[name] for key, figures in more.items()}
-        _write_predictions(save / f"{name}.predictions.csv", split, expit(values) if logits else values, info)
+        _write_predictions(save / f"{name}.predictions.csv", split, expit(values) if logits else values)
     names = metrics_of(info.kind, len(info.names))
     about = {"model": model, "kind": info.kind, "split": folder["split"]}
     write_result(save, "moleculenet", folder["dataset"], names[0], metrics, run, **about)
     return ", ".join(f"{split} {key} {digits(metrics[split].get(key))}" for split in outputs for key in names)
 
 
-def _write_predictions(path: Path, split: LabelledSplit, shown: np.ndarray, info: PropertyInfo) -> None:
-    columns, header = [split.lines, split.smiles], ["line", "smiles"]
-    for name, values, labels in zip(info.names, shown.T, split.labels.T, strict=True):
-        columns += [values, labels]
-        header += [name, f"{name} (label)"]
-    table = pd.DataFrame(dict(enumerate(columns)))  # a property may have the name of a column too
+def _write_predictions(path: Path, labels: pd.DataFrame, shown: np.ndarray) -> None:
+    """``shown`` [molecules, properties]; each column stands beside its labels."""
+    pairs = np.arange(2 * shown.shape[1]).reshape(2, -1).T.ravel()
+    table = pd.concat([pd.DataFrame(shown, labels.index), labels], axis=1).iloc[:, pairs]
+    header = [plain_cell(f"{name}{end}") for name in labels for end in ("", " (label)")]
     with atomic(path) as file:
-        table.to_csv(file, index=False, header=[*map(plain_cell, header)], float_format=f"%.{DIGITS}g")
+        table.to_csv(file, header=header, float_format=f"%.{DIGITS}g")

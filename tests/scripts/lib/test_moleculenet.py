@@ -7,7 +7,7 @@ import sys
 import baseline_moleculenet
 import numpy as np
 import pytest
-from lib.moleculenet import LabelledSplit, write_results
+from lib.moleculenet import read_split, rows_sha256, write_results
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.outputs import PropertyInfo
@@ -26,12 +26,16 @@ def write_folder(folder, kind, names, labels):
     return info
 
 
-def test_rows_differ_by_line_and_label():
-    labels = np.array([[0.0], [np.nan]], np.float32)
-    one = LabelledSplit(["2", "3"], ["C", "CC"], labels).sha256
-    assert one == LabelledSplit(["2", "3"], ["[CH4]", "CC"], labels.copy()).sha256
-    assert one != LabelledSplit(["2", "4"], ["C", "CC"], labels).sha256
-    assert one != LabelledSplit(["2", "3"], ["C", "CC"], np.nan_to_num(labels)).sha256
+def test_rows_differ_by_line_and_label(tmp_path):
+    def hashed(labels, *molecules):
+        write_folder(tmp_path, "classification", ("a",), labels)
+        write_file(tmp_path / "test.tsv", "".join(f"{line}\n" for line in ("line\tsmiles", *molecules)))
+        return rows_sha256(read_split(tmp_path, "test", ("a",)))
+
+    one = hashed([[0.0], [np.nan]], "2\tC", "3\tCC")
+    assert one == hashed([[0.0], [np.nan]], "2\t[CH4]", "3\tCC")
+    assert one != hashed([[0.0], [np.nan]], "2\tC", "4\tCC")
+    assert one != hashed([[0.0], [0.0]], "2\tC", "3\tCC")
 
 
 def test_columns_are_matched_by_name_and_may_be_called_as_others_are(tmp_path):
@@ -46,7 +50,7 @@ def test_columns_are_matched_by_name_and_may_be_called_as_others_are(tmp_path):
     properties = json.loads((tmp_path / "result.json").read_text())["metrics"]["test"]["properties"]
     assert {name: one["mae"] for name, one in properties.items()} == {"line": 0.5, "a": None, "b": 0.5}
     with pytest.raises(ValueError, match="the model x"):
-        LabelledSplit.read(tmp_path, "test", ("x",))
+        read_split(tmp_path, "test", ("x",))
 
 
 def test_a_class_is_predicted_above_one_half(tmp_path):
