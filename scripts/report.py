@@ -57,7 +57,7 @@ def report(output: Path) -> Page:
     if shown:
         page.heading(2, "The study of [MASK]")
     for target in shown:
-        study.add_target(page, target, study.counted(results), settings)
+        study.add_target(page, target, study.reported(results), settings)
     return page
 
 

@@ -19,7 +19,7 @@ MEANS = {"MNLI": ("MNLI-m", "MNLI-mm"), "Avg": GLUE_TASKS}  # of numbers with th
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 
 
-def counted(results: pd.DataFrame) -> pd.DataFrame:
+def reported(results: pd.DataFrame) -> pd.DataFrame:
     """Returns the results of the study that count: if learning rates were tried for a row of runs.csv, those
     with the best of them."""
     study = results[results["table"] == STUDY]
@@ -28,7 +28,7 @@ def counted(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbers(study: pd.DataFrame, run: Run, key: str) -> pd.DataFrame:
-    """Returns the rows of :func:`counted` that have a number of a run, with ``value``, by updates."""
+    """Returns the rows of :func:`reported` that have a number of a run, with ``value``, by updates."""
     number, rows = NUMBERS[key], study[study["model"] == run.name]
     task, where, factor = SCORES.get(key, (None, number.of, number.factor))
     rows = rows[rows["task"] == task] if task else rows

@@ -25,7 +25,7 @@ def page(tmp_path):
 
     def built(name, **settings):
         made = Page(name, tmp_path)
-        study.add_target(made, targets()[name], study.counted(frame(tmp_path, [])), settings)
+        study.add_target(made, targets()[name], study.reported(frame(tmp_path, [])), settings)
         return made
 
     return built
