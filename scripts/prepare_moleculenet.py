@@ -167,23 +167,21 @@ def split(kept: pd.DataFrame, args: argparse.Namespace) -> tuple[dict[str, pd.Da
 
 
 def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> list[str]:
-    """Returns what to report of properties with few labels of a class, or without labels that differ, for
-    each split. Raises UserError if no property can be learned, or the best epoch not be chosen."""
+    """Returns what to report of properties with few labels of a class, for each split. Raises UserError if no
+    property can be learned, or the best epoch not be chosen."""
     remarks = []
     for part, values in labels.items():
-        counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
-        what, about = "labels that differ", "no labels that differ"
-        least, enough = values.nunique() - 1, 1
-        if classification:
-            least, enough, what = counts.min(axis=1), FEW, "labels of both classes"
-            about = f"fewer than {FEW} labels of a class, too few for a reliable metric"
         # by a single value the best epoch of a regression can be chosen
-        fatal = least if classification or part == "train" else values.count()
-        if fatal.le(0).all() and part != "test":
-            raise UserError(f"no property has {what} in {part}: choose other labels, or split differently")
-        if len(few := counts[least < enough]):
-            shown = [f"{name} ({p} positive, {n} negative)" for name, p, n in few.itertuples()]
-            remarks.append(f"{part}: {about}: {listed(shown if classification else few.index)}")
+        enough = 2 if classification or part == "train" else 1
+        if values.nunique().lt(enough).all() and part != "test":
+            raise UserError(f"no labels differ in {part}: choose other labels, or split differently")
+        counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
+        few = counts[counts.min(axis=1) < FEW]
+        if classification and len(few):
+            shown = listed(f"{name} ({p} positive, {n} negative)" for name, p, n in few.itertuples())
+            remarks.append(
+                f"{part}: fewer than {FEW} labels of a class, too few for a reliable metric: {shown}"
+            )
     return remarks
 
 

@@ -153,9 +153,9 @@ LATE = [f"{s},{int(i < 10)},{part}" for i, (s, part) in enumerate(zip(MOLECULES,
 @pytest.mark.parametrize(
     ("rows", "header", "flags", "named"),
     [
-        ([f"{s},1" for s in MOLECULES], "smiles,label", (), "both classes in train"),
-        (LATE, "smiles,label,part", GIVEN, "both classes in valid"),
-        ([f"{s},1.5" for s in MOLECULES], "smiles,label", REGRESSION, "that differ in train"),
+        ([f"{s},1" for s in MOLECULES], "smiles,label", (), "no labels differ in train"),
+        (LATE, "smiles,label,part", GIVEN, "no labels differ in valid"),
+        ([f"{s},1.5" for s in MOLECULES], "smiles,label", REGRESSION, "no labels differ in train"),
         (ROWS, "smiles,label", ("--label-columns", "label", "Label"), "two columns 'label'"),
         (ROWS, "smiles,smiles", ("--label-columns", "smiles"), "two columns 'smiles'"),
         ([f"{s},{i % 5}" for i, s in enumerate(MOLECULES)], "smiles,y", (), "line 4: not a label: y is '2'"),
