@@ -1,6 +1,7 @@
 """The card of an exported model: README.md of its folder."""
 
 import json
+import re
 
 from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.data.text_codecs import Codec, Smiles
@@ -35,7 +36,7 @@ def write(
         inputs += " Pad on the right. Each mask takes k positions."
     if checkpoint.head:
         pipeline, example = "text-classification", text
-        inputs += f" Outputs ({config['problem_type']}): {', '.join(config['id2label'].values())}."
+        inputs += f" Outputs ({config['problem_type']}): {code(', '.join(config['id2label'].values()))}."
     card = f"""\
 ---
 library_name: transformers
@@ -62,9 +63,15 @@ print(pipeline("{pipeline}", model=model, tokenizer=tokenizer)("{example}"))
 
 Trained with fairseq: `--arch {checkpoint.arch} --task {checkpoint.task} \
 --criterion {checkpoint.criterion}`, {checkpoint.updates or "unknown"} updates, a share of
-{checkpoint.cfg.task.get("mask_prob", "none")} of the tokens masked; config.json has all flags of the model \
-and the task.
+{code(checkpoint.cfg.task.get("mask_prob", "none"))} of the tokens masked; config.json has all flags of the \
+model and the task.
 
 {notes}
 """
     return card.strip() + "\n"
+
+
+def code(value) -> str:
+    """Returns a value of a checkpoint, perhaps a stranger's, as a code span, in which nothing is mark-up."""
+    plain = re.sub(r"[`\s]+", " ", str(value))
+    return f"`{plain}`"

@@ -15,6 +15,7 @@ from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.checkpoint import write_checkpoint
 from fs_plugins.checkpoint_folder import NOT_FINE_TUNED
 from fs_plugins.finetuning.outputs import PropertyInfo
+from fs_plugins.huggingface import card as card_of
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
@@ -60,7 +61,7 @@ def test_files_hold_no_paths_and_the_card_the_training(folders, checkpoints):
         assert any(path.suffix == ".py" for path in files) == (kind == "exlm")
         card = (folders[kind] / "README.md").read_text()
         assert ("k = 3" in card) == ("trust_remote_code" in card) == (kind == "exlm")
-        assert "5 updates, a share of\n0.3 of the tokens" in card and card.count("\n") < 40
+        assert "5 updates, a share of\n`0.3` of the tokens" in card and card.count("\n") < 40
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
@@ -82,7 +83,7 @@ def test_glue(arch, save_checkpoint, corpus, load, tmp_path):
         output.loss, F.cross_entropy(expected, torch.tensor([0, 1])), rtol=0, atol=1e-5
     )
     assert not any("lm_head" in name or "query_" in name for name in load_file(folder / "model.safetensors"))
-    assert "entailment, not_entailment" in (folder / "README.md").read_text()
+    assert "`entailment, not_entailment`" in (folder / "README.md").read_text()
     assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED, corpus)
     names = {
         tuple(load_model(one, data=data, device="cpu").outputs.names)
@@ -127,7 +128,8 @@ def test_properties_of_molecules(kind, arch, save_checkpoint, load, tmp_path):
     loss = model(**inputs, labels=labels).loss
     torch.testing.assert_close(loss, function(expected, labels), rtol=1e-5, atol=1e-5)
     card = (folder / "README.md").read_text()
-    assert 'license: "mit"' in card and "RDKit's canonical form" in card and "logS, melting point" in card
+    assert 'license: "mit"' in card and "RDKit's canonical form" in card and "`logS, melting point`" in card
+    assert card_of.code("a ``\n# <b>") == "`a # <b>`"
     assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED)
     [[(before, _)], [(after, _)]] = (
         [*load_model(one, device="cpu").predict("CCO")] for one in (path, folder)
