@@ -99,8 +99,7 @@ def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
     assert not (tmp_path / FOLDER / "probe.json").exists()
     complete(tmp_path)
     assert results(tmp_path) == results(whole)
-    resumed = "Loaded checkpoint" in (tmp_path / FOLDER / "train.log").read_text()
-    assert resumed == (program == "fairseq_cli.train")
+    assert "Loaded checkpoint" in (tmp_path / FOLDER / "train.log").read_text()
 
 
 def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
