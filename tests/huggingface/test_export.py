@@ -6,6 +6,7 @@ import math
 import shutil
 
 import export_huggingface
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -64,36 +65,6 @@ def test_files_hold_no_paths_and_the_card_the_training(folders, checkpoints):
         assert "5 updates, a share of\n`0.3` of the tokens" in card and card.count("\n") < 40
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_glue(arch, save_checkpoint, corpus, load, tmp_path):
-    (tmp_path / "RTE-bin" / "label").mkdir(parents=True)
-    labels = "entailment 1\nnot_entailment 1\nmadeupword0000 0\n"
-    (tmp_path / "RTE-bin" / "label" / "dict.txt").write_text(labels)
-    task = {"_name": "glue", "data": str(tmp_path / "RTE-bin"), "num_classes": 2}
-    path = save_checkpoint(arch, GLUE, task, heads=[("classification", "glue", 2)])
-    expected = load_checkpoint(path, corpus, "cpu").model(TOKENS, classification_head_name="glue")[0]
-    folder = export(path, tmp_path / "export", data=corpus)
-    own_code = arch == "exlm_base"
-    model = load("AutoModelForSequenceClassification", folder, trust_remote_code=own_code).eval()
-    assert model.config.id2label == {0: "entailment", 1: "not_entailment"}
-    inputs = {"input_ids": TOKENS, "attention_mask": TOKENS.ne(1).long()}
-    output = model(**inputs, labels=torch.tensor([0, 1]))
-    torch.testing.assert_close(output.logits, expected, rtol=0, atol=1e-5)
-    torch.testing.assert_close(
-        output.loss, F.cross_entropy(expected, torch.tensor([0, 1])), rtol=0, atol=1e-5
-    )
-    assert not any("lm_head" in name or "query_" in name for name in load_file(folder / "model.safetensors"))
-    assert "`entailment, not_entailment`" in (folder / "README.md").read_text()
-    assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED, corpus)
-    names = {
-        tuple(load_model(one, data=data, device="cpu").outputs.names)
-        for one, data in ((path, corpus), (folder, None))
-    }
-    assert names == {("entailment", "not_entailment")}
-    with pytest.raises(ValueError, match="no LM head"):
-        load_model(folder, device="cpu").fill("this is <mask>")
-
-
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", arch="exlm_base"):
     symbols = builders.dictionary(builders.ATOMS)
     info = PropertyInfo(kind, names, mean, std)
@@ -107,34 +78,46 @@ def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere",
     )
 
 
+LOSSES = {"glue": F.cross_entropy, "classification": F.binary_cross_entropy_with_logits}
+LOSSES["regression"] = F.mse_loss
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("kind", ["classification", "regression"])
-def test_properties_of_molecules(kind, arch, save_checkpoint, load, tmp_path):
+@pytest.mark.parametrize("kind", LOSSES)
+def test_fine_tuned(kind, arch, save_checkpoint, corpus, load, tmp_path):
+    """Logits are in the units of the labels; loss and predictions are those of the checkpoint."""
     mean, std = ((-2.5, 310.0), (1.5, 40.0)) if kind == "regression" else ((0.0, 0.0), (1.0, 1.0))
-    names = ("logS", "melting point")
-    path = molecule_checkpoint(save_checkpoint, kind, names, mean, std, arch=arch)
-    folder = export(path, tmp_path / "solubility", licence="mit")
-    model, tokenizer = load("AutoModelForSequenceClassification", folder), load("AutoTokenizer", folder)
-    assert model.config.id2label == {0: "logS", 1: "melting point"}
-    inputs = tokenizer(["CC(=O)N", "CCO"], return_tensors="pt", padding=True)
-    expected = load_checkpoint(path, device="cpu").model(
-        inputs["input_ids"], classification_head_name="property"
-    )[0]
+    if kind == "glue":
+        names, data, text, labels = ("entailment", "not_entailment"), corpus, "this is good", [0, 1]
+        builders.write_file(tmp_path / "RTE-bin/label/dict.txt", "".join(f"{name} 1\n" for name in names))
+        task = {"_name": "glue", "data": str(tmp_path / "RTE-bin"), "num_classes": 2}
+        path = save_checkpoint(arch, GLUE, task, heads=[("classification", "glue", 2)])
+    else:
+        names, data, text, labels = ("logS", "melting point"), None, "CCO", [[1.0, 0.5], [0.0, 1.0]]
+        path = molecule_checkpoint(save_checkpoint, kind, names, mean, std, arch=arch)
+    folder = export(path, tmp_path / "export", data=data, licence="mit")
+    own_code = arch == "exlm_base"
+    model = load("AutoModelForSequenceClassification", folder, trust_remote_code=own_code).eval()
+    assert model.config.id2label == dict(enumerate(names))
+    was = load_checkpoint(path, data, "cpu")
+    expected = was.model(TOKENS, classification_head_name=was.head)[0]
     expected = expected * torch.tensor(std) + torch.tensor(mean)
-    model.eval()
-    torch.testing.assert_close(model(**inputs).logits, expected, rtol=1e-5, atol=1e-5)
-    labels = torch.tensor([[1.0, 0.5], [0.0, 1.0]])
-    function = F.mse_loss if kind == "regression" else F.binary_cross_entropy_with_logits
-    loss = model(**inputs, labels=labels).loss
-    torch.testing.assert_close(loss, function(expected, labels), rtol=1e-5, atol=1e-5)
+    labels = torch.tensor(labels)
+    output = model(TOKENS, attention_mask=TOKENS.ne(1).long(), labels=labels)
+    torch.testing.assert_close(output.logits, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(output.loss, LOSSES[kind](expected, labels), rtol=1e-5, atol=1e-5)
+    assert not any("lm_head" in name or "query_" in name for name in load_file(folder / "model.safetensors"))
     card = (folder / "README.md").read_text()
-    assert 'license: "mit"' in card and "RDKit's canonical form" in card and "`logS, melting point`" in card
+    assert 'license: "mit"' in card and f"`{', '.join(names)}`" in card
     assert card_of.code("a ``\n# <b>") == "`a # <b>`"
-    assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED)
-    [[(before, _)], [(after, _)]] = (
-        [*load_model(one, device="cpu").predict("CCO")] for one in (path, folder)
-    )
-    torch.testing.assert_close(torch.tensor(after), torch.tensor(before), rtol=1e-5, atol=1e-5)
+    assert ("RDKit's canonical form" in card) == (kind != "glue")
+    assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED, data)
+    before, after = load_model(path, data=data, device="cpu"), load_model(folder, device="cpu")
+    assert (*before.outputs.names,) == (*after.outputs.names,) == names
+    [[(row, _)], [(again, _)]] = ([*one.predict(text)] for one in (before, after))
+    np.testing.assert_allclose(again, row, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="no LM head"):
+        after.fill("<mask>")
 
 
 def test_values_far_from_zero(save_checkpoint, tmp_path):
