@@ -75,7 +75,7 @@ def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:
     """Returns a row on the results in a folder: what of, when, from which commits."""
     trained = results["path"][results["path"].map(lambda path: path.name == "train.json")].nunique()
-    commits = {str((read_json(file) or {}).get("commit"))[:12] for file in output.rglob(MANIFEST)}
+    commits = {read_json(file).get("commit", "")[:12] for file in output.rglob(MANIFEST)} - {""}
     days = sorted({date.fromtimestamp(path.stat().st_mtime).isoformat() for path in results["path"]})
     data = settings.get("data") or settings.get("smiles")
     row = {

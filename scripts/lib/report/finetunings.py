@@ -81,10 +81,12 @@ def add_molecules(page: Page, results: pd.DataFrame, settings: dict) -> None:
             row[head] = cell(numbers, 1 if metric == "auc" else decimals(numbers.mean()), expected) or "-"
         rows.append({**row, "test molecules": cell(part["test.molecules"][:1], 0) or "-"})
         for seed in part["tuning_seed"][(part["split.kind"] == "random") & (task in KNOWN)]:
-            remarks.append(f"{model}, {task}, seed {seed}: a random split; the paper's are by scaffold")
+            remarks.append(f"{model}, {task}, seed {seed:g}: a random split; the paper's are by scaffold")
         for seed, r2 in zip(part["tuning_seed"], column(part, "test.r2"), strict=True):
             if r2 <= 0:
-                remarks.append(f"{model}, {task}, seed {seed}: no better than the mean label (R^2 {r2:.2f})")
+                remarks.append(
+                    f"{model}, {task}, seed {seed:g}: no better than the mean label (R^2 {r2:.2f})"
+                )
     for task, part in results.groupby("task", sort=False):
         if part["test.rows_sha256"].nunique() > 1:
             models = ", ".join(part.drop_duplicates("test.rows_sha256")["model"])

@@ -87,11 +87,10 @@ def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
         time.sleep(0.05)
     with pytest.raises(BlockingIOError), (tmp_path / "out/lock").open() as held:  # its folder is
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    everything = psutil.Process(engine.pid).children(recursive=True) if ended_by == signal.SIGKILL else []
-    for process in (
-        engine,
-        *everything,
-    ):  # all at once, as if the machine stopped; SIGTERM ends the jobs, too
+    processes = [psutil.Process(engine.pid)]
+    if ended_by == signal.SIGKILL:  # of all at once, as if the machine stopped; SIGTERM ends the jobs, too
+        processes += processes[0].children(recursive=True)
+    for process in processes:
         process.send_signal(ended_by)
     status, said = engine.wait(60), (tmp_path / "engine.log").read_text()
     if ended_by == signal.SIGTERM:
