@@ -45,8 +45,9 @@ def add_table(page: Page, name: str, results: pd.DataFrame, settings: dict) -> N
         for task, every in of_model.groupby("task", sort=False):
             part = best_point(every) if of_grid else every
             more = "".join(sorted({*"".join(part["marks"])}))
-            if of_grid and (tried := every["point"].nunique()) < (asked := len(asked_points(task, settings))):
-                more += f" ({tried} of {asked} points)"
+            grid = (settings.get("grid", "table11"), settings.get("point"))
+            tried, asked = every["point"].nunique(), len(points_of(task, *grid)) if of_grid else 0
+            more += f" ({tried} of {asked} points)" if tried < asked else ""
             for title, (of, where, factor) in SCORES.items():
                 numbers = factor * column(part, where)
                 if of == task and numbers.notna().any():
@@ -61,11 +62,6 @@ def add_table(page: Page, name: str, results: pd.DataFrame, settings: dict) -> N
     page.heading(2, targets()[name].title)
     page.text(targets()[name].note)
     page.table(table.iloc[places.argsort(kind="stable")])
-
-
-def asked_points(task: str, settings: dict) -> list:
-    """Returns the points of a task's grid that the settings ask for."""
-    return points_of(task, settings.get("grid", "table11"), settings.get("point"))
 
 
 def add_molecules(page: Page, results: pd.DataFrame, settings: dict) -> None:
