@@ -237,6 +237,8 @@ def smiles_of(dictionary: Path) -> str | None:
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
     known, lmdbs = KNOWN.get(args.dataset, KnownSet()), args.source.is_dir()
+    if lmdbs and args.split_column:
+        raise UserError(f"--split-column {args.split_column}: the files of {args.source} are a split already")
     if not (args.split_column or lmdbs):
         args.split = args.split or "scaffold"
     elif args.split:

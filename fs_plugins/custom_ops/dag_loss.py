@@ -66,10 +66,6 @@ def _compiled(device_type: str) -> bool:
     return device_type in ("cpu", "cuda") and library.load(device_type) is not None
 
 
-# All that torch.compiler.assume_constant_result does beside importing torch._dynamo (1.7 s of every process).
-_compiled._dynamo_marked_constant = True
-
-
 def _prepare(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
 ) -> tuple[Tensor, ...]:

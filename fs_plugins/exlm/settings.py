@@ -70,7 +70,7 @@ class MLMSettings:
 class ExLMSettings(MLMSettings):
     """The settings of an ExLM."""
 
-    ext_state_num: int = setting(4, "states of an expanded token (k; default 4)", metavar="K")
+    ext_state_num: int = setting(4, "states of an expanded token (k; default 4, exlm_smiles 2)", metavar="K")
     links_feature: str = setting(
         "feature:position",
         "what transitions are computed from: feature, position (the node's), or feature:position (default)",

@@ -35,7 +35,8 @@ def say_more(original, trainer, *args, **kwargs):
     try:
         output, most = original(trainer, *args, **kwargs), trainer.cfg.optimization.max_update
     except FloatingPointError as error:
-        raise FloatingPointError(f"{error}: lower --lr or raise --warmup-updates, and rerun") from error
+        way_out = "lower --lr or raise --warmup-updates, in another folder"
+        raise FloatingPointError(f"{error}: {way_out}") from error
     if output is not None and most > 0:
         left = max(most - trainer.get_num_updates(), 0)
         metrics.log_derived("hours_left", lambda meters: round(left / 3600 / (meters["ups"].avg or 1), 2))

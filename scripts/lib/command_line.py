@@ -4,13 +4,13 @@ fairseq-train's flags."""
 import argparse
 import logging
 import math
+import os
 import re
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,7 @@ class UserError(ValueError):
 def script(run: Callable[..., int | None]) -> Callable[..., int]:
     """Makes a function, the last of its file, the main one of a script, and runs it if the file is what was
     called. It returns its exit status: the function's own, 2 after an error that is the user's, 130 if
-    interrupted.
+    interrupted. With EXLM_TRACEBACK in the environment, an error comes with its traceback.
 
     SIGTERM counts as an interruption. What libraries log is shown from warnings on.
     """
@@ -35,6 +35,8 @@ def script(run: Callable[..., int | None]) -> Callable[..., int]:
         try:
             return run(*arguments) or 0
         except (ValueError, OSError, ModuleNotFoundError) as error:  # the last of an optional dependency
+            if "EXLM_TRACEBACK" in os.environ:
+                raise
             if isinstance(error, OSError) and error.filename and error.strerror:  # Python's own
                 error = f"{error.filename}: {error.strerror}: give another file or folder"
             if isinstance(error, ModuleNotFoundError):
@@ -96,7 +98,6 @@ def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
 positive, count = whole(1), whole(0)
 above_zero = _checked(float, lambda x: 0 < x < math.inf, "a number above 0")
 rate = _checked(float, lambda lr: 0 < lr < 1, "a learning rate above 0 and below 1, such as 1e-3")
-size = _checked(Fraction, lambda n: n >= 0, "a number, 0 or more")
 proportion = _checked(float, lambda p: 0 <= p <= 1, "a share from 0 to 1")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")

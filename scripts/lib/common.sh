@@ -6,11 +6,12 @@
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../environment.sh"
 
-# MODULE prints variables of bash (lib/run/launch.py). Whatever else it says (--help) ends the script.
+# MODULE prints variables of bash (lib/run/launch.py), or its help, which ends the script.
 settle() {
     local plan said
     plan=$("$python" -m "$@") || exit
-    [[ $plan == save=* ]] || { echo "$plan" && exit; }
+    [[ " $* " != *" --help "* && " $* " != *" -h "* ]] || { echo "$plan" && exit; }
+    [[ $plan == save=* ]] || { echo "$plan" >&2 && exit 2; }
     eval "$plan"
     [[ -z $note ]] || echo "$note"
     [[ -z $print && ${RANK:-0} == 0 ]] || return 0 # of processes that train together, the first acts for all

@@ -1,12 +1,13 @@
-"""What is written: files that are complete or absent; folders in which one run is at work at a time.
+"""What folders of results say of themselves: manifest.json, result.json, hashes, cells of tables.
 
 A folder that a training or a preparation writes to records what it is made of in ``manifest.json``:
 
     settings   whatever the result depends on and a user chose, in JSON's types
     inputs     name -> SHA-256 of the data and the weights that it read; of a corpus, which may be too large
                for that, size and time of its last change
-    command    how it was called; runs: the command behind it, if it is another; versions: of Python and of
-               the packages that matter; commit: of this clone
+    command    how it was called; runs: the command behind it, if it is another; start: the model that it
+               started from, if any; versions: of Python and of the packages that matter; commit: of this
+               clone; workers: the numbers of processes, of all calls, that trained
 
 and refuses to continue with other settings or inputs. SAVE/lock is held while a run is at work.
 """
@@ -90,7 +91,7 @@ def claim(
     inputs: dict[str, str],
     command: list[str],
     results: tuple[str, ...] = (),
-    runs: list[str] | None = None,
+    **more,
 ) -> None:
     """Records what a folder is made of (see above), or checks that it is made of the same; to be called by
     its holder. Raises UserError if the folder holds another run; the message names each difference.
@@ -99,6 +100,7 @@ def claim(
         results: patterns of files, the record aside, which show that a run got somewhere. If the folder has
             none of them, a different record in it is of a run that failed at once, and is replaced; if it
             has some but no record, they are somebody else's.
+        more: further entries of the record.
     """
     if any(path.name != MANIFEST for pattern in results for path in folder.glob(pattern)):
         if (there := read_json(folder / MANIFEST)) is None:
@@ -107,7 +109,7 @@ def claim(
             made_of = {**there["settings"], **there["inputs"]}
         check_same(folder, made_of, {**settings, **inputs}, shlex.join(map(str, there["command"])))
         return
-    record = {"settings": settings, "inputs": inputs, "command": command, "runs": runs}
+    record = {"settings": settings, "inputs": inputs, "command": command, **more}
     write_json(folder / MANIFEST, {**record, "versions": versions(), "commit": git_commit()})
 
 
@@ -117,7 +119,7 @@ def write_result(
     """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files.
 
     ``{"benchmark", "task", "metric", "metrics", "seed", "checkpoint", "ended", "manifest", ...}``: the
-    checkpoint that the training started from, null if none; what ended it, null if nothing did; the manifest
+    model that the training started from, null if none; what ended it, null if nothing did; the manifest
     of its folder.
 
     Args:
@@ -128,11 +130,9 @@ def write_result(
         run: the folder of the training (default: FOLDER).
         more: further entries.
     """
-    manifest = read_json((run or folder) / MANIFEST) or {"settings": {}, "runs": None}
-    runs = manifest["runs"] or []
-    start = runs[runs.index("--finetune-from-model") + 1] if "--finetune-from-model" in runs else None
+    manifest = read_json((run or folder) / MANIFEST) or {"settings": {}}
     about = {"benchmark": benchmark, "task": task, "metric": metric, "metrics": metrics}
-    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": start}
+    about |= {"seed": manifest["settings"].get("seed"), "checkpoint": manifest.get("start")}
     about |= {"ended": read_json((run or folder) / ENDED), "manifest": manifest}
     write_json(folder / RESULT, {**about, **more})
 

@@ -73,6 +73,8 @@ def read_lmdbs(folder: Path, names: Sequence[str], kind: str) -> tuple[pd.DataFr
                 entry, remarks = decode_value(value), []
             except ValueError as error:
                 entry, remarks = {"smi": "", "target": [np.nan] * len(names)}, [str(error)]
+            if "target" not in entry:
+                raise UserError(f"{path} has no labels: a corpus is for prepare_smiles.py")
             names = names or [f"property-{i + 1}" for i in range(len(entry["target"]))]
             if len(entry["target"]) != len(names):
                 raise UserError(f"{path}, entry {number}: {len(entry['target'])} labels, not {len(names)}")

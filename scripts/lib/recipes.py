@@ -17,7 +17,7 @@ from lib.run.checkpoints import Pretrained
 
 RECIPES = CONFIGS / "finetune"
 # fairseq's task -> the module of its benchmark
-OF_TASK = {"glue": "glue", "repeated_sentence_prediction": "glue", "squad2": "squad"}
+OF_TASK = {"glue": "glue", "squad2": "squad"}
 OF_TASK |= {"molecule_property": "moleculenet"}
 LONGEST = 512  # tokens that every model reads at least, however short the samples of its pre-training were
 GRIDS = ("table11", "table6")

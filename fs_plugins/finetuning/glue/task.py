@@ -98,8 +98,3 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     def max_positions(self):
         """Returns the most tokens of a sample before the repetition."""
         return self.cfg.max_positions // self.cfg.repeat_times
-
-
-@register_task("repeated_sentence_prediction", dataclass=GlueConfig)
-class RepeatedSentencePredictionTask(GlueTask):
-    """The task ``glue`` under the name that fine-tunings of a Repeated MLM have."""

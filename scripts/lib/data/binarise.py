@@ -10,14 +10,16 @@ All are the same, byte for byte, for any number of processes.
 
 import argparse
 import csv
+import itertools
 import os
 import signal
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from multiprocessing import Pool
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +35,7 @@ from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 from fs_plugins.files import write_json
 
 SPLITS = ("train", "valid")
-CHUNK = 64  # items that a process gets at a time
+CHUNK, AHEAD = 64, 4  # items that a process gets at a time; chunks of each process that wait
 
 
 class Rejection(NamedTuple):
@@ -101,7 +103,7 @@ def binarise(
         rows.writerow(("file", "line", "reason", "input"))
         work = ((split, path, encode(path, item)) for split, path, item in items)
         if workers > 1:
-            work = stack.enter_context(Pool(workers, _start, (encode,))).imap(_encode, items, CHUNK)
+            work = _encoded(items, encode, workers)
         for split, path, encoded in tqdm(work, unit=" items", unit_scale=True, disable=None):
             files[split].writelines(f"{line}\n" for line in encoded.lines)
             hashes[split].extend([encoded.hash] * len(encoded.lines))
@@ -139,6 +141,24 @@ def binarise(
     return result
 
 
+def _encoded(items: Iterator[tuple], encode: Callable, workers: int) -> Iterator[tuple[str, Path, Encoded]]:
+    """Yields what processes make of the items, in their order. Raises UserError if one of them is killed, for
+    which a Pool would wait."""
+    chunks = iter(lambda: list(itertools.islice(items, CHUNK)), [])
+    pool, pending = ProcessPoolExecutor(workers, initializer=_start, initargs=(encode,)), deque()
+    try:
+        for chunk in chunks:
+            pending.append(pool.submit(_encode, chunk))
+            if len(pending) > AHEAD * workers:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+    except BrokenProcessPool:
+        raise UserError("a process was killed, perhaps for its memory: give fewer --workers") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def _start(encode: Callable) -> None:
     global _encoder  # of this process
     _encoder = encode
@@ -146,9 +166,8 @@ def _start(encode: Callable) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _encode(item: tuple) -> tuple[str, Path, Encoded]:
-    split, path, content = item
-    return split, path, _encoder(path, content)
+def _encode(items: list[tuple]) -> list[tuple[str, Path, Encoded]]:
+    return [(split, path, _encoder(path, content)) for split, path, content in items]
 
 
 def _divide(texts: dict[str, Path], hashes: dict[str, array], share: float) -> None:

@@ -83,11 +83,8 @@ def resolve(name: str, words: list[str]) -> Training:
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
-        start = getattr(args, "init_from", None) or args.checkpoint
-        if start.is_dir():
-            training.imported = start
-            start = args.save / IMPORTED
-        flags.set("--finetune-from-model", start.resolve())
+        training.start = start = getattr(args, "init_from", None) or args.checkpoint
+        flags.set("--finetune-from-model", (args.save / IMPORTED if start.is_dir() else start).resolve())
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")
 

@@ -12,7 +12,7 @@ from lib.moleculenet import KNOWN
 from lib.recipes import Point
 from lib.workflow.runs import STUDY
 
-DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError)
+DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # columns that a frame always has
 COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "end", "updates", "p")
 COLUMNS += ("split.kind", "test.molecules", "test.rows_sha256")
@@ -38,9 +38,9 @@ def frame(output: Path, problems: list[str]) -> pd.DataFrame:
     trained, rows = [*output.glob(f"{STUDY}/*/*/*/train.json")], []
     measured = [path for train in trained for path in train.parent.glob("*.json")]
     for path in sorted({*trained, *measured, *output.rglob(RESULT)}):
-        table, model, *rest = path.relative_to(output).parts
-        about = {"path": path, "table": table, "model": model}
         try:
+            table, model, *rest = path.relative_to(output).parts
+            about = {"path": path, "table": table, "model": model}
             if table == STUDY:
                 about |= {"rate": rest[0].removeprefix("lr-"), "seed": int(rest[1].removeprefix("seed-"))}
             content = json.loads(path.read_text(encoding="utf-8"))

@@ -11,11 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from lib.command_line import UserError, script
-from lib.files import RESULT, claim, read_json, scores_of
+from lib.command_line import Flags, UserError, script
+from lib.files import MANIFEST, RESULT, claim, read_json, scores_of
 
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
-from fs_plugins.files import PATIENCE, copy
+from fs_plugins.files import PATIENCE, copy, write_json
 
 LOCK, IMPORTED = 9, "imported.pt"
 RESULTS = ("*.pt", "*.json")  # results of any training
@@ -34,14 +34,19 @@ def hold(save: Path) -> None:
 
 
 def take(save: Path, record: dict) -> str:
-    """Makes a folder that of a training; see ``claim``. Returns what a finished one has."""
+    """Writes or checks SAVE/manifest.json (see ``claim``), and prepares the folder. Returns a message if the
+    training is finished."""
     dictionary, inputs = Path(record["dictionary"] or ""), record["inputs"]
     if record["dictionary"]:
         vocabulary, kept = Vocabulary.read(dictionary), save / DICT_FILE
         if kept.is_file() and any(save.glob("*.pt")):
             vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
         inputs[DICT_FILE] = vocabulary.identity
-    claim(save, record["settings"], inputs, record["command"], RESULTS, runs=record["runs"])
+    start, about = record["start"], {"runs": record["runs"], "start": record["start"]}
+    claim(save, record["settings"], inputs, record["command"], RESULTS, **about)
+    manifest, flags = read_json(save / MANIFEST), Flags.of(record["runs"][2:])
+    workers = {flags.whole("--distributed-world-size", 1), *manifest.get("workers", ())}
+    write_json(save / MANIFEST, {**manifest, "workers": sorted(workers)})
     for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
         path.unlink()
     if record["dictionary"]:
@@ -49,10 +54,10 @@ def take(save: Path, record: dict) -> str:
     if record["evaluated"] and (save / RESULT).exists():
         scores = scores_of(read_json(save / RESULT))
         return f"finished before: {save / RESULT} ({scores}); to train it again, remove that"
-    if record["imported"] and not (save / IMPORTED).is_file():
+    if start and Path(start).is_dir() and not (save / IMPORTED).is_file():
         from fs_plugins.checkpoint import write_checkpoint  # imports torch
 
-        write_checkpoint(Path(record["imported"]), save / IMPORTED)
+        write_checkpoint(Path(start), save / IMPORTED)
     return ""
 
 

@@ -59,8 +59,8 @@ class Training:
     keep_best: bool = True  # checkpoint_best.pt stays after an evaluation, checkpoint_last.pt goes
     # metrics that validations log, to choose the best checkpoint by; here a pre-training's
     metrics: tuple[str, ...] = ("loss", "ppl", "accuracy", "states", "divergence")
-    # a folder for transformers to start from, which becomes SAVE/IMPORTED while this trains
-    imported: Path | None = None
+    # the model that it starts from; a folder for transformers becomes SAVE/IMPORTED while this trains
+    start: Path | None = None
 
     def choose_checkpoints(self) -> None:
         """Has no checkpoints of epochs unless they are asked for, and the best by the user's metric. Raises
@@ -95,7 +95,7 @@ class Training:
             "command": self.args.command,
             "runs": ["fairseq-train", self.data, *self.flags.words()],
             "dictionary": self.dictionary and str(self.dictionary),
-            "imported": self.imported and str(self.imported),
+            "start": self.start and str(self.start.resolve()),
             "evaluated": self.evaluation is not None,
         }
 

@@ -47,10 +47,11 @@ def _number(value):
 
 def training_seconds(records: list[dict]) -> float | None:
     """Returns the seconds in training steps, validation and saving aside: fairseq's ``train_wall`` over the
-    epochs. That of an epoch that was resumed has the seconds before."""
+    epochs. That of an epoch that was resumed has the seconds before. None if the log lacks an epoch."""
     epochs = (record for record in records if record["kind"] == "epoch" and "train_wall" in record)
     seconds = {record.get("epoch"): record["train_wall"] for record in epochs}
-    return sum(seconds.values()) if seconds else None
+    whole = seconds and sorted(seconds) == [*range(1, len(seconds) + 1)]
+    return sum(seconds.values()) if whole else None
 
 
 def corruption(records: list[dict], k: int) -> tuple[float, int] | None:

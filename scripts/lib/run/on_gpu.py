@@ -52,9 +52,9 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def acquire(gpus: list[str], number: int, jobs: int = 1) -> dict[str, int]:
-    """Waits for ``number`` of the GPUs, those with the fewest of up to ``jobs`` jobs first. Returns their
-    names, each with the file descriptor whose lock holds it, which children inherit. Raises UserError if the
-    folder of the locks is not this user's alone."""
+    """Waits for ``number`` of the GPUs, each of which has room for ``jobs`` jobs; those whose first place is
+    free come first. Returns their names, each with the file descriptor whose lock holds it, which children
+    inherit. Raises UserError if the folder of the locks is not this user's alone."""
     folder = Path(tempfile.gettempdir()) / f"exlm-gpus-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -13,13 +13,14 @@ development set (of MNLI, the matched one). Of equals the first counts. The flag
 beside OUTPUT.json, for the trainings with the other seeds.
 """
 
+import math
 import platform
 import sys
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils
-from lib.command_line import Flags, script
+from lib.command_line import script
 from lib.files import MANIFEST, RESULT, read_json, write_lines
 from lib.recipes import Point
 from lib.run import logs
@@ -42,12 +43,12 @@ def finish(save: Path) -> None:
     trained = [record for record in records if record["kind"] == "train"]
     manifest, seconds = read_json(save / MANIFEST), logs.training_seconds(records)
     corrupted = logs.corruption(trained, run.k) if run.model == "repeated-mlm" else None
-    workers = Flags.of(manifest["runs"][2:]).whole("--distributed-world-size")
+    workers = manifest["workers"]
     content = {
         "lr": float(manifest["settings"]["--lr"]),
         "updates": updates,
         "seconds": seconds,
-        "gpu_seconds": seconds and workers * seconds,
+        "gpu_seconds": workers[0] * seconds if seconds and len(workers) == 1 else None,  # else unknown
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "curve": [{name: record.get(name) for name in CURVE} for record in trained],
@@ -82,7 +83,7 @@ def trial(path: Path) -> tuple[str, float]:
         return str(point.flags), content["metrics"]["valid"][content["metric"]]
     [measured], run = content["rows"], Run.at(path.parent)
     own = next(result for result in measured["results"] if result["mask_prob"] == run.own_p)
-    return f"--lr {run.lr}", -own["bits"]
+    return f"--lr {run.lr}", -math.inf if own["bits"] is None else -own["bits"]
 
 
 @script

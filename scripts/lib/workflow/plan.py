@@ -22,7 +22,20 @@ from lib.files import CONFIGS, RESULT, ROOT, read_json
 from lib.glue import FROM_MNLI, TASKS
 from lib.recipes import points_of
 from lib.run.launch import LAST
-from lib.workflow.runs import BEST, DEFAULT, MOLECULES, PROBE_P, SETS, STUDY, TEXT, Run, Target, targets
+from lib.workflow.runs import (
+    BEST,
+    DEFAULT,
+    FOREST,
+    MOLECULES,
+    PROBE_P,
+    SETS,
+    STUDY,
+    TEXT,
+    UNTRAINED,
+    Run,
+    Target,
+    targets,
+)
 
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 
@@ -32,7 +45,6 @@ EXAMPLE = "example/index.html"  # page of scripts/explore.py
 # a rule of the Snakefile -> the file that its jobs write last
 MEASURED = {"entropy": "entropy.json", "probe": "probe.json", "example": EXAMPLE}
 RULES = {"pretrain": "train.json", **MEASURED, "finetune": RESULT, "best": "best.json"}
-UNTRAINED, FOREST = "untrained", "forest"  # in table 1, besides models
 SCRIPTS = os.path.relpath(ROOT / "scripts")
 
 
@@ -236,7 +248,7 @@ def finetune(settings: Namespace, folder: Path) -> Job:
         start = settings.output.joinpath(*place.parts[:4], LAST)
     else:
         models = models_of(settings, targets()[table])
-        start = models.get(model) or next(iter(models.values()))  # the sizes of an untrained model
+        start = next(iter(models.values())) if model == UNTRAINED else models[model]  # the sizes of the first
     name = "glue" if task in TASKS else "squad" if task == squad.NAME else "moleculenet"
     gpus = settings.gpus if name == "squad" else min(settings.gpus, 1)
     words = ["bash", f"{SCRIPTS}/finetune_{name}.sh", *([] if name == "squad" else [task]), start, *about]

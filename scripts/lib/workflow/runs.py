@@ -14,6 +14,7 @@ from lib.files import ROOT
 
 WORKFLOW = ROOT / "scripts" / "workflow"
 STUDY, BEST, DEFAULT = "study", "best", "default"  # study/NAME/lr-{RATE,best,default}/seed-N
+UNTRAINED, FOREST = "untrained", "forest"  # models of table 1 besides
 PROBE_P = 0.15
 MOLECULES, TEXT, SETS = "table1", "table3", "table9"  # fine-tunings of molecules, of text; MoleculeNet's sets
 GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GLUE's eight

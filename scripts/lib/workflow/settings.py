@@ -1,5 +1,5 @@
 """The settings of the workflow: Snakemake's config, read as options of a command line; and
-OUTPUT/settings.json, which records them, so that results of other settings are never mixed."""
+OUTPUT/settings.json, which records them; results of other settings, data or files of configs/ are refused."""
 
 import argparse
 import shlex
@@ -9,6 +9,8 @@ from lib.command_line import Flags, UserError, above_zero, count, named_path, po
 from lib.files import CONFIGS, check_same, read_json, sha256
 from lib.glue import TASKS
 from lib.recipes import FLAGS, GRIDS
+from lib.run.launch import FREE
+from lib.workflow.runs import FOREST, UNTRAINED
 
 from fs_plugins.files import write_json
 
@@ -83,6 +85,8 @@ def read(config: dict) -> argparse.Namespace:
         raise UserError("give a folder for the results: --config output=runs/NAME")
     if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
         raise UserError("rates: give two or more, and two seeds or more, the first of which chooses a rate")
+    if taken := {UNTRAINED, FOREST} & settings.models.keys():
+        raise UserError(f"models={min(taken)}: table 1 has its own row of that name, choose another")
     if unknown := settings.init_from.keys() - settings.models.keys():
         raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
@@ -117,6 +121,8 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     """Returns what may not differ between results. Data and models that are not given may be added later;
     without ``data``, size smoke has its own."""
     values = {name: getattr(settings, name) for name in FIXED}
+    flags = Flags.of(shlex.split(settings.flags))
+    values["flags"] = str(Flags({name: flags[name] for name in flags if not FREE.match(name)}))
     values["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
     values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
     values |= dict.fromkeys(f"init_from {name}" for name in settings.models)
@@ -130,7 +136,7 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
         files = [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
         values[name] = sha256(*files, most=MOST_HASHED)
     sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
-    for path in (CONFIGS / "pretrain").rglob("*.flags"):
-        if path.stem in sizes:
+    for path in (*CONFIGS.rglob("*.flags"), *CONFIGS.rglob("*.grid")):
+        if path.stem in sizes or not path.is_relative_to(CONFIGS / "pretrain"):
             values[f"configs/{path.relative_to(CONFIGS)}"] = str(Flags.read(path))
     return values

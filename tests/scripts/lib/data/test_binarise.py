@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import random
+import signal
 from collections import Counter
 
 import pytest
@@ -19,8 +21,10 @@ def read(path):
 
 
 def encode(path, item):
-    """Words are symbols; lines with a 'v' are for validation, those with a '!' are rejected."""
+    """Words are symbols; lines with a 'v' are for validation, those with a '!' are rejected; one kills."""
     number, line = item
+    if line == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
     counts = Counter(lines=1)
     if "!" in line:
         return Encoded(rejections=[Rejection(str(number), f"a '!': {line[:1]}", line)], counts=counts)
@@ -87,6 +91,12 @@ def test_given_and_smallest_splits(prepare, sources):
     assert result["valid_in_train"] > 0  # lines of one number have one hash
     _, result = prepare("least", sources[:1], valid_share=1e-9)
     assert result["valid"]["sentences"] == 1
+
+
+def test_a_killed_process_is_said(prepare, sources):
+    sources[0].write_text(sources[0].read_text() + "kill\n")
+    with pytest.raises(UserError, match="a process was killed"):
+        prepare("killed", sources, workers=2)
 
 
 def test_nothing_left_is_said_with_the_reasons(prepare, sources, tmp_path):

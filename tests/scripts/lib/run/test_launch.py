@@ -37,7 +37,7 @@ esac
     )
     python.chmod(0o755)
     record = {"settings": {"--lr": "1"}, "inputs": {}, "command": ["a"], "runs": ["a"], "dictionary": None}
-    record = json.dumps({**record, "imported": None, "evaluated": True})
+    record = json.dumps({**record, "start": None, "evaluated": True})
     save = tmp_path / "a b"
     lists = "flags=(--lr 1) evaluation=(--device cpu) drop=(checkpoint_last.pt)"
     plan = f"save='{save}' data=d note= print= record='{record}' {lists}"

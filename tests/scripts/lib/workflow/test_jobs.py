@@ -28,8 +28,7 @@ def test_what_is_kept(tmp_path):
     write_file(save / "train.log", "".join(lines))
     ended = {"by": "--max-epoch", "limit": 1, "updates": 2}
     write_file(save / "ended.json", ended)
-    words = ["fairseq-train", "data", "--distributed-world-size", "2"]
-    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "runs": words})
+    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "workers": [2]})
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
         model = {"weight": torch.ones(3)}
@@ -49,6 +48,11 @@ def test_what_is_kept(tmp_path):
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
             assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
+    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "workers": [2, 4]})
+    write_file(save / "train.log", lines[-1].replace('"epoch": 1', '"epoch": 2'))  # the rest was lost
+    jobs.finish(save)
+    found = json.loads((save / "train.json").read_text())
+    assert (found["seconds"], found["gpu_seconds"]) == (None, None)
 
 
 def pretrained(folder, lr, low, own):
