@@ -6,6 +6,7 @@ OUTPUT is a folder of the workflow. The report has whatever it holds of the stud
 12, tables 2, 4, 12 and 13, the case study), tables 1, 3 and 9, also while the workflow runs.
 """
 
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:
     """Returns a row on the results in a folder: what of, when, from which commits."""
     trained = results["path"][results["path"].map(lambda path: path.name == "train.json")].nunique()
-    commits = {read_json(file).get("commit", "")[:12] for file in output.rglob(MANIFEST)} - {""}
+    commits = {commit_of(file) for file in output.rglob(MANIFEST)} - {""}
     days = sorted({date.fromtimestamp(path.stat().st_mtime).isoformat() for path in results["path"]})
     data = settings.get("data") or settings.get("smiles")
     row = {
@@ -88,6 +89,15 @@ def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame
         "date": " to ".join(dict.fromkeys(days[:1] + days[-1:])),
     }
     return pd.DataFrame([row]).replace("", "-")
+
+
+def commit_of(manifest: Path) -> str:
+    """Returns the commit that a manifest names, 12 digits of it, with "+changes" if there were; "" if it has
+    none, as of a forest, or is damaged."""
+    with suppress(ValueError, AttributeError):
+        digits, plus, changes = read_json(manifest).get("commit", "").partition("+")
+        return digits[:12] + plus + changes
+    return ""
 
 
 @script

@@ -9,7 +9,7 @@ import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.length_order import LENGTH_GROUP
-from fs_plugins.finetuning.glue.task import GlueConfig, GlueTask, RepeatedSentencePredictionTask
+from fs_plugins.finetuning.glue.task import GlueConfig, GlueTask
 from tests.support import builders
 
 WORDS = builders.dictionary(50)
@@ -77,7 +77,7 @@ def batches(task, **options):
 
 def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
     theirs = rows(load(pairs, "train", SentencePredictionTask, SentencePredictionConfig)[1])
-    task, _ = load(pairs, "train", RepeatedSentencePredictionTask, repeat_times=3, max_positions=90)
+    task, _ = load(pairs, "train", GlueTask, repeat_times=3, max_positions=90)
     assert task.max_positions() == 30
     seen = 0
     for batch in batches(task, max_sentences=4):
@@ -92,7 +92,7 @@ def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
             assert net_input["src_lengths"][row] == 3 * len(tokens) and batch["target"][row].tolist() == label
             seen += 1
     assert seen == sum(len(tokens) <= 30 for tokens, _ in theirs.values()) > 10
-    task, _ = load(pairs, "train", RepeatedSentencePredictionTask, repeat_times=3, max_positions=90)
+    task, _ = load(pairs, "train", GlueTask, repeat_times=3, max_positions=90)
     for batch in batches(task, max_tokens=300):
         assert batch["net_input"]["src_tokens"].numel() <= 300
 
