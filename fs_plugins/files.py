@@ -11,6 +11,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
+ENDED = "ended.json"  # in the folder of a training: what ended it (fairseq_patches/ending.py)
 PATIENCE = 10.0  # seconds to wait for a run that is ending
 
 

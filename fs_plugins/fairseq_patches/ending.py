@@ -17,10 +17,10 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
 from fs_plugins.fairseq_patches.wrapping import wrap
-from fs_plugins.files import write_json
+from fs_plugins.files import ENDED, write_json
 
 logger = logging.getLogger(__name__)
-ENDED, TIME = "ended.json", "--stop-time-hours"
+TIME = "--stop-time-hours"
 
 
 def early_stop() -> dict:

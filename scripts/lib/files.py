@@ -21,8 +21,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from fs_plugins.fairseq_patches.ending import ENDED
-from fs_plugins.files import atomic, naming_errors, write_json
+from fs_plugins.files import ENDED, atomic, naming_errors, write_json
 from lib.command_line import UserError, visible
 
 ROOT = Path(__file__).resolve().parents[2]

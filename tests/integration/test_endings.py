@@ -9,7 +9,8 @@ import pytest
 import torch
 from lib.files import ROOT
 
-from fs_plugins.fairseq_patches.ending import ENDED, TIME
+from fs_plugins.fairseq_patches.ending import TIME
+from fs_plugins.files import ENDED
 from tests.integration.commands import pretraining, train
 from tests.support import builders, pages, prepared
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, script
 from lib.files import MANIFEST, RESULT, claim, read_json, scores_of
 
-from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.files import PATIENCE, copy, write_json
 
 LOCK, IMPORTED = 9, "imported.pt"
@@ -38,6 +37,8 @@ def take(save: Path, record: dict) -> str:
     training is finished."""
     dictionary, inputs = Path(record["dictionary"] or ""), record["inputs"]
     if record["dictionary"]:
+        from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary  # imports fairseq
+
         vocabulary, kept = Vocabulary.read(dictionary), save / DICT_FILE
         if kept.is_file() and any(save.glob("*.pt")):
             vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")

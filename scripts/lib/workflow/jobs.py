@@ -26,8 +26,7 @@ from lib.recipes import Point
 from lib.run import logs
 from lib.workflow.runs import Run
 
-from fs_plugins.fairseq_patches.ending import ENDED
-from fs_plugins.files import atomic, write_json
+from fs_plugins.files import ENDED, atomic, write_json
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # columns of the log in train.json
 
