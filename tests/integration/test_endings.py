@@ -1,13 +1,9 @@
 """However a training ends, its last state is saved, and the same command resumes it or leaves it as it is."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
-from lib.files import ROOT
 
 from fs_plugins.fairseq_patches.ending import TIME
 from fs_plugins.files import ENDED
@@ -151,18 +147,24 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
 
 
 @SLOW
-def test_a_fine_tuning_in_several_calls(finetune, toys, tmp_path):
+def test_a_fine_tuning_in_several_calls(finetune, tmp_path):
     """Each ended by a limit of time, in or at the end of an epoch, is not scored until the last, and the
     epochs alone are validated."""
+    statuses = []
+
+    def in_parts(command, log):
+        """As ``run`` of lib/common.sh."""
+        status = pages._run(command, log)
+        statuses.append(75 if ended(tmp_path / "a")[0] == TIME else status)
+        return statuses[-1]
+
     finetune("whole", "--max-epoch", 2)
-    words = ["RTE", toys / "checkpoints/exlm.pt", toys, tmp_path / "a", *FLAGS, "--max-epoch", 2, TIME, 1e-9]
-    command = ["bash", str(ROOT / "scripts/finetune_glue.sh"), *map(str, words)]
-    environment, statuses = {**os.environ, "EXLM_PYTHON": sys.executable}, []
     while not (tmp_path / "a/result.json").exists():
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        statuses.append(done.returncode)
-        assert len(statuses) <= 6, done.stdout  # updates
-    assert statuses == [*[75] * (len(statuses) - 1), 0] and len(statuses) >= 5
+        try:
+            finetune("a", "--max-epoch", 2, TIME, 1e-9, execute=in_parts)
+        except AssertionError as error:
+            assert "ended with 75" in str(error) and len(statuses) <= 6  # updates
+    assert statuses == [*[75] * (len(statuses) - 2), 0, 0] and len(statuses) >= 6  # trained, and scored
     whole, found = (json.loads((tmp_path / save / "result.json").read_text()) for save in ("whole", "a"))
     assert found["metrics"] == whole["metrics"] and found["ended"] == whole["ended"]
     assert saved(tmp_path / "a", "best") == saved(tmp_path / "whole", "best")
