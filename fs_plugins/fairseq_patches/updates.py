@@ -1,7 +1,7 @@
 """Updates: as many operators and waits for the GPU as it takes, with the numbers of fairseq's own.
 
 fairseq copies, measures and clears the gradient of each parameter by itself, and asks the GPU for a number
-ten times an update. tests/integration/test_pretended_card.py counts both.
+ten times an update. tests/fairseq_patches/test_updates.py counts operators, test_pretended_card.py waits.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Updates give the numbers of fairseq's own code; test_pretended_card.py counts what they cost."""
+"""Updates give the numbers of fairseq's own code in fewer operators; test_pretended_card.py counts waits."""
 
 from argparse import Namespace
 from unittest import mock
@@ -8,6 +8,7 @@ import torch
 from fairseq import utils
 from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from omegaconf import OmegaConf
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fs_plugins.fairseq_patches import updates
 
@@ -27,11 +28,7 @@ def as_fairseq(monkeypatch):
     return put_back
 
 
-def train(precision: str, name: str, clip: float, found: list) -> list[torch.Tensor]:
-    """Seven updates of two steps each; the fourth overflows, and one parameter lacks a gradient at times."""
-    generator = torch.Generator().manual_seed(3)
-    kind = torch.bfloat16 if precision == "bf16" else torch.float16
-    parameters = [torch.nn.Parameter(torch.randn(s, generator=generator).to(kind)) for s in SHAPES]
+def make(precision: str, name: str, parameters) -> FP16Optimizer:
     optimizer = {"_name": name, "adam_betas": "(0.8, 0.9)", "adam_eps": 1e-6, "weight_decay": 0.1}
     optimizer |= {"lr": [0.03]}
     optimizer |= {"use_old_adam": False, "fp16_adam_stats": False, "tpu": False} if name == "adam" else {}
@@ -40,7 +37,15 @@ def train(precision: str, name: str, clip: float, found: list) -> list[torch.Ten
     common |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
     cfg = {"optimizer": optimizer, "common": common, "optimization": {"update_freq": [2]}}
     with mock.patch("torch.cuda.current_device", lambda: None):  # where tensors on a CPU are
-        trained = FP16Optimizer.build_optimizer(OmegaConf.create(cfg), parameters)
+        return FP16Optimizer.build_optimizer(OmegaConf.create(cfg), parameters)
+
+
+def train(precision: str, name: str, clip: float, found: list) -> list[torch.Tensor]:
+    """Seven updates of two steps each; the fourth overflows, and one parameter lacks a gradient at times."""
+    generator = torch.Generator().manual_seed(3)
+    kind = torch.bfloat16 if precision == "bf16" else torch.float16
+    parameters = [torch.nn.Parameter(torch.randn(s, generator=generator).to(kind)) for s in SHAPES]
+    trained = make(precision, name, parameters)
     for update in range(7):
         trained.zero_grad()
         assert all(p.grad is None for p in parameters)
@@ -68,6 +73,31 @@ def test_half_precision_is_trained_as_by_fairseq(precision, optimizer, clip, as_
     theirs = train(precision, optimizer, clip, expected)
     assert norms == expected and len(set(norms)) == 7
     assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+class Operators(TorchDispatchMode):
+    """Counts the calls of operators but views, which run nothing on a GPU."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "fp16 by parameter"])
+def test_an_update_has_fewer_operators_than_parameters(precision):
+    kind = torch.bfloat16 if precision == "bf16" else torch.float16
+    parameters = [torch.nn.Parameter(torch.ones(3, dtype=kind)) for _ in range(80)]
+    trained = make(precision, "fused_adamw", parameters)
+    for _ in range(2):  # the first one makes moments
+        trained.backward(torch.stack(parameters).sum())
+        with Operators() as operators:
+            trained.multiply_grads(1 / 6)
+            trained.clip_grad_norm(1.0)
+            trained.step()
+            trained.zero_grad()
+    assert operators.count < 50
 
 
 def test_views_are_of_the_flat_copies_in_order():
