@@ -12,7 +12,7 @@ from typing import IO
 from filelock import FileLock, Timeout
 
 ENDED = "ended.json"  # in the folder of a training: what ended it (fairseq_patches/ending.py)
-PATIENCE = 10.0  # seconds to wait for a run that is ending
+LOCK_SECONDS = 10.0  # seconds to wait for a run that is ending
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.partial")
-    lock = FileLock(f"{fresh}.lock", timeout=PATIENCE)
+    lock = FileLock(f"{fresh}.lock", timeout=LOCK_SECONDS)
     try:
         lock.acquire()
     except Timeout:

@@ -68,7 +68,7 @@ def test_it_replaces_its_own_only(tmp_path):
 
 def test_what_a_killed_process_left(monkeypatch, tmp_path):
     """It is removed by the next."""
-    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.1)
     ready, tell = os.pipe()
     if not (child := os.fork()):
         with new_folder(tmp_path / "out") as folder:

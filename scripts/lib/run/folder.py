@@ -14,7 +14,7 @@ from pathlib import Path
 from lib.command_line import Flags, UserError, script
 from lib.files import MANIFEST, RESULT, claim, read_json, scores_of
 
-from fs_plugins.files import PATIENCE, copy, write_json
+from fs_plugins.files import LOCK_SECONDS, copy, write_json
 
 LOCK, IMPORTED = 9, "imported.pt"
 RESULTS = ("*.pt", "*.json")  # results of any training
@@ -22,7 +22,7 @@ RESULTS = ("*.pt", "*.json")  # results of any training
 
 def hold(save: Path) -> None:
     """Locks the folder for as long as the caller, or whatever it starts, has the file open."""
-    deadline = time.monotonic() + PATIENCE  # for a run that is ending
+    deadline = time.monotonic() + LOCK_SECONDS  # for a run that is ending
     while True:
         try:
             return fcntl.flock(LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)

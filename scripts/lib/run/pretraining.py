@@ -66,7 +66,7 @@ def add_options(add: Callable) -> None:
 def resolve(corpus: str, words: list[str]) -> Training:
     """Returns one pre-training, on text or smiles; with --print, its cost is a note, and no data need be
     there. Raises UserError for what cannot be trained."""
-    training = settle(corpus, words)
+    training = training_of(corpus, words)
     if training.args.print:
         training.note = cost_text(corpus, training.data, training.flags)
         if trains_transitions(training.flags.value("--criterion")):
@@ -76,7 +76,7 @@ def resolve(corpus: str, words: list[str]) -> Training:
     return training
 
 
-def settle(corpus: str, words: list[str]) -> Training:
+def training_of(corpus: str, words: list[str]) -> Training:
     """Returns a pre-training, whose data were not looked at."""
     sub, what = ("smiles", "molecules, written as SMILES") if corpus == "smiles" else ("", "text")
     names = {
