@@ -76,7 +76,7 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
     with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
         first = text.readline().strip()
         if "\0" in first:
-            raise UserError(f"{path} is not text: save a spreadsheet as .csv, molecules as .smi")
+            raise UserError(f"{path} is not text in UTF-8: save it as .csv or .smi, or give its --encoding")
         text.seek(0)
         marks = [mark for mark in SEPARATORS if form.column.lower() in _cells(first, mark)]
         separator = form.separator or max(marks or SEPARATORS, key=first.count)
