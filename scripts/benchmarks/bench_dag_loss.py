@@ -10,10 +10,13 @@ in ms, of calls from Python.
 import argparse
 import math
 import platform
+import sys
 from datetime import date
 from functools import partial
+from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # lib
 import torch
 from lib.command_line import argument_parser, positive, script
 from torch import Tensor

@@ -12,12 +12,14 @@ optimizer. The loss is that of evaluation, before the first update. "x" are rati
 
 import argparse
 import platform
+import sys
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # lib
 import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
