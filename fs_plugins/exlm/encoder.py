@@ -44,7 +44,7 @@ class Attention(nn.Module):
         d = settings.encoder_embed_dim
         self.heads = settings.encoder_attention_heads
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d, d) for _ in range(4))
-        self.dropout = nn.Dropout(settings.attention_dropout)
+        self.dropout = Dropout(settings.attention_dropout)
 
     def forward(
         self, x: Tensor, rotation: Rotation, bias: Tensor | None, queries: Tensor | None = None
@@ -66,7 +66,18 @@ class Attention(nn.Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
         """Returns [B, H, R, head_dim] of queries [B, H, R, head_dim], keys and values [B, H, N, head_dim]."""
         rate = self.dropout.p if self.training else 0.0
+        if rate and q.device.type == "cpu":  # where the library's keeps another tensor of weights
+            weights = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
+            weights = (weights if bias is None else weights + bias).softmax(-1)
+            return self.dropout(weights) @ v
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=rate)
+
+
+class Dropout(nn.Dropout):
+    """Dropout that keeps a byte of each element for the backward pass, on CPUs too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.native_dropout(x, self.p, True)[0] if self.training and self.p > 0 else x
 
 
 class EncoderLayer(nn.Module):
@@ -81,8 +92,8 @@ class EncoderLayer(nn.Module):
         self.self_attn_layer_norm = nn.LayerNorm(d)
         self.fc1, self.fc2 = nn.Linear(d, ffn), nn.Linear(ffn, d)
         self.final_layer_norm = nn.LayerNorm(d)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.activation_dropout = nn.Dropout(settings.activation_dropout)
+        self.dropout = Dropout(settings.dropout)
+        self.activation_dropout = Dropout(settings.activation_dropout)
 
     def forward(
         self, x: Tensor, rotation: Rotation, bias: Tensor | None, queries: Tensor | None = None
@@ -117,7 +128,7 @@ class Encoder(nn.Module):
         super().__init__()
         d = settings.encoder_embed_dim
         self.embed_tokens = nn.Embedding(settings.vocab_size, d, settings.pad_token_id)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.rotary = RotaryEmbedding(d // settings.encoder_attention_heads, settings.rope_dimensions)
         self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.emb_layer_norm_after = nn.LayerNorm(d)
