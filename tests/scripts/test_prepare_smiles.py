@@ -38,18 +38,18 @@ def write(path: Path, lines) -> Path:
     return write_file(path, "\n".join([*lines, ""]).encode(errors="surrogateescape"))
 
 
-@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "ism", "csv", "tsv.gz", "tab", "lmdb", "parquet"])
+@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "csv", "tsv.gz", "lmdb", "parquet"])
 def test_every_format(suffix, tmp_path):
     path = tmp_path / f"train.{suffix}"
     if suffix == "lmdb":
         write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
     elif suffix == "parquet":
         parquet.write_table(pyarrow.table({"id": range(7), "mol": MOLECULES}), path)
-    elif suffix[1:3] == "sv" or suffix == "tab":
+    elif suffix[1:3] == "sv":
         rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
         write(path, [row.replace(",", "\t") for row in rows] if suffix[0] == "t" else rows)
     else:
-        named = "\tname of it" if suffix in ("smi", "ism") else ""
+        named = "\tname of it" if suffix == "smi" else ""
         write(path, [f"{smiles}{named}" for smiles in MOLECULES])
     found, rejected = prepare(tmp_path / "out", path, flags=("--smiles-column", "mol"))
     assert found == MOLECULES and read_split(tmp_path / "out", "valid") == ["CC", "CN"] and rejected == []
@@ -112,16 +112,9 @@ def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
         assert "in --train and in --valid: 2" in capsys.readouterr().out
 
 
-def test_what_is_refused_before_work_starts(tmp_path, refused):
+def test_what_is_refused(tmp_path, refused):
     out, good = tmp_path / "out", write(tmp_path / "good.txt", ["CC"])
-    for train, named in (
-        (write(tmp_path / "a.csv", ["mol,y", "CCO,1"]), "'smiles'"),
-        (
-            write(tmp_path / "b.csv", ["smiles,y"]),
-            "b.csv has no molecules: it is empty, or has a header alone",
-        ),
-        (write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"]), "Rejected: 2 x invalid SMILES"),
-        (good, "or --valid, as copies of one molecule"),
-    ):
-        assert named in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)
+    named = write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"])
+    for train, told in ((named, "Rejected: 2 x invalid SMILES"), (good, "as copies of one molecule")):
+        assert told in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)
     assert not out.exists()

@@ -109,13 +109,8 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     assert "valid: 1 question of train too" in capsys.readouterr().out
 
 
-def test_what_is_refused(tmp_path, bpe_folder, refused):
+def test_another_folder_is_not_overwritten(tmp_path, bpe_folder, refused):
     good, out = write_file(tmp_path / "a.json", squad_json(question())), tmp_path / "out"
-    few = "".join((bpe_folder / "dict.txt").read_text().splitlines(keepends=True)[:200])
-    own = ("--dictionary", write_file(tmp_path / "small.txt", few), "--bpe", bpe_folder)
-    assert "the context 'Rollo ruled" in refused(prepare_squad.main, out, *own, "--train", good)
-    twice = ("--data", bpe_folder, "--train", good, "--split", "train", good)
-    assert "--split train" in refused(prepare_squad.main, out, *twice)
     kept = write_file(out / "dict.txt", "of a pre-training\n")
     again = (out, "--data", bpe_folder, "--train", good, "--overwrite")
     assert "out exists" in refused(prepare_squad.main, *again) and kept.exists()

@@ -46,10 +46,10 @@ def sources(tmp_path):
 def prepare(tmp_path, monkeypatch):
     monkeypatch.setattr(binarise, "CHUNK", 3)
 
-    def call(name, train, valid=(), workers=1, valid_share=0.5):
+    def call(name, train, workers=1):
         (folder := tmp_path / name).mkdir()
-        share = {"valid_share": valid_share, "workers": workers, "build_dictionary": True}
-        return folder, binarise.binarise(folder, train, valid, read, encode, "words", **share)
+        share = {"valid_share": 0.5, "workers": workers, "build_dictionary": True}
+        return folder, binarise.binarise(folder, train, (), read, encode, "words", **share)
 
     return call
 
@@ -76,31 +76,14 @@ def test_sentences_their_order_and_the_dictionary(prepare, sources):
 
 
 def test_any_number_of_workers_gives_the_same(prepare, sources):
-    folders = [prepare(str(workers), sources, workers=workers)[0] for workers in (1, 2, 5)]
+    folders = [prepare(str(workers), sources, workers)[0] for workers in (1, 2, 5)]
     contents = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
     assert contents[0] == contents[1] == contents[2]
     names = {"dict.txt", "rejected.tsv", "prepared.json"}
     assert contents[0].keys() == names | {f"{s}.{e}" for s in ("train", "valid") for e in ("bin", "idx")}
 
 
-def test_given_and_smallest_splits(prepare, sources):
-    folder, result = prepare("given", sources[:1], sources[1:])
-    assert builders.read_split(folder, "valid") == [
-        line.split() for _, line in read(sources[1]) if "!" not in line
-    ]
-    assert result["valid_in_train"] > 0  # lines of one number have one hash
-    _, result = prepare("least", sources[:1], valid_share=1e-9)
-    assert result["valid"]["sentences"] == 1
-
-
 def test_a_killed_process_is_said(prepare, sources):
     sources[0].write_text(sources[0].read_text() + "kill\n")
     with pytest.raises(UserError, match="a process was killed"):
         prepare("killed", sources, workers=2)
-
-
-def test_nothing_left_is_said_with_the_reasons(prepare, sources, tmp_path):
-    (bad := tmp_path / "bad.txt").write_text("!x\n")
-    for name, train, valid in (("train", [bad], ()), ("valid", sources, [bad])):
-        with pytest.raises(UserError, match=rf"(?s)left for {name}.*x a '!'.*'!x' \(1\)"):
-            prepare(name, train, valid)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lib.command_line import UserError
 from lib.data import frames
 from lib.data.frames import TableFormat, read_table
 
@@ -52,7 +51,6 @@ def test_blank_short_and_long_rows(rows, folder, monkeypatch):
     [
         ("a.smi", "CCO a b\n\nCN\n", {1: ["CCO", "a b"], 3: ["CN", ""]}),
         ("a.ism", "SMILES id\nCCO x\n", {2: ["CCO", "x"]}),
-        ("a.can", "smiles\ty\nCCO\t1\n", {2: ["CCO", "1"]}),
         ("a.cxsmiles", "CCO |atomProp|\r\n", {1: ["CCO", "|atomProp|"]}),
         ("a.tab", "y\tSmiles\n1\tCCO\n", {2: ["1", "CCO"]}),
         ("a.txt", "\ufeffid;smiles\n1,5;CCO\n", {2: ["1,5", "CCO"]}),
@@ -77,12 +75,10 @@ def test_parquet_gives_the_cells_of_csv(folder):
     assert [*frame.index] == [2, 4]
 
 
-REFUSED = {"mol,y\nC,1\n": "has no column 'smiles', but 'mol', 'y'", "smiles,y\n": "a header alone"}
-REFUSED |= {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}
-REFUSED |= {"PK\3\4\0": "is not text"}
+REFUSED = {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}
 
 
 @pytest.mark.parametrize("content", REFUSED)
-def test_what_is_refused(content, folder):
-    with pytest.raises((UserError, ValueError), match=f"a.csv.*{REFUSED[content]}"):
+def test_rows_that_a_quotation_mark_would_swallow(content, folder):
+    with pytest.raises(ValueError, match=f"a.csv.*{REFUSED[content]}"):
         read(folder, "a.csv", content)

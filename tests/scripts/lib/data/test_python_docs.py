@@ -19,7 +19,3 @@ def test_paragraphs_of_topics(tmp_path, monkeypatch):
         "Six words of the topic a.\n\nOne two three four five six.\n\nWords of the last topic, six.\n\n"
     )
     assert (tmp_path / "corpus.txt").read_text() == expected
-
-
-def test_there_are_enough():
-    assert sum(len(text.split()) for document in python_docs.documents() for text in document) > 30_000

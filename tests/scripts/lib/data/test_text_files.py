@@ -1,11 +1,10 @@
-"""Files are read as they are compressed, whatever their names; what is no text is refused."""
+"""Files are read as they are compressed, whatever their names."""
 
 import bz2
 import gzip
 import lzma
 
 import pytest
-from lib.command_line import UserError
 from lib.data.documents import layouts_of
 from lib.data.text_files import lines_of
 
@@ -35,14 +34,3 @@ def test_layouts_of_text(content, name, layout, tmp_path):
         path = write_file(tmp_path / name, start + content)
         assert layouts_of([path]) == {path: layout}
         assert layouts_of([path], "books") == {path: "books" if layout == "paragraphs" else layout}
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["text".encode("utf-16"), b"a.txt\0"],
-)
-def test_what_is_no_text(content, tmp_path):
-    with pytest.raises(UserError, match="a.txt is not text"):
-        layouts_of([write_file(tmp_path / "a.txt", gzip.compress(content))])
-    with pytest.raises(UserError, match="a.csv.gz is not text"):
-        layouts_of([write_file(tmp_path / "a.csv.gz", "id,text\n")])
