@@ -32,10 +32,3 @@ def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):
     assert min(height, width) > 300 and "transitions.png" in printed
     written = (output / "index.html").read_text(encoding="utf-8")
     assert written == page(load(pretrained).graph(TEXT, top=3), 0.3)
-
-
-def test_what_is_there_already(pretrained, refused, tmp_path):
-    output = ("--output", str(tmp_path))
-    assert explore.main([str(pretrained), TEXT, *output]) == 0
-    assert "index.html exists already" in refused(explore.main, *output, pretrained, TEXT)
-    assert explore.main([str(pretrained), TEXT, *output, "--overwrite"]) == 0

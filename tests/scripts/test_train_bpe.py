@@ -1,7 +1,13 @@
 """A BPE of one's own, trained on what prepare_text.py reads, serves it."""
 
+import random
+import re
+import shlex
+import subprocess
+
 import prepare_text
 import train_bpe
+from lib.files import ROOT
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support import builders
@@ -30,7 +36,20 @@ def test_trained_and_used(tmp_path):
     assert [text.strip() for text in found] == corpus_sentences()
 
 
-def test_a_column_that_does_not_exist(tmp_path, refused):
-    source = write_file(tmp_path / "a.jsonl", '{"query": "SELECT 1"}\n')
-    assert "under 'text'" in refused(train_bpe.main, tmp_path / "bpe", source)
-    main(train_bpe, tmp_path / "bpe", source, "--text-column", "query")
+def test_the_recipe_for_proteins(tmp_path, monkeypatch):
+    """Of docs/data.md, up to its training: a token is a residue, and a sequence a document."""
+    recipe = (ROOT / "docs" / "data.md").read_text().split("## Another kind of sequence")[1]
+    to_text, *scripts, _ = re.search("```bash\n(.*?)```", recipe.replace("\\\n", ""), re.DOTALL)[
+        1
+    ].splitlines()
+    rng = random.Random(1)
+    proteins = ["".join(rng.choices("ACDEFGHIKLMNPQRSTVWY", k=rng.randrange(5, 900))) for _ in range(60)]
+    wrapped = (f">P{i} a protein\n" + re.sub("(.{60})", r"\1\n", p) + "\n" for i, p in enumerate(proteins))
+    (tmp_path / "proteins.fasta").write_text("".join(wrapped), newline="\r\n")  # as on Windows
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["bash", "-ec", to_text], check=True)
+    for script, command in zip((train_bpe, prepare_text), scripts, strict=True):
+        main(script, *shlex.split(command, comments=True)[2:])
+    tokens = [builders.read_split(tmp_path / "data-bin" / "proteins", split) for split in ("train", "valid")]
+    found = [sentence for sentences in tokens for sentence in sentences if sentence]
+    assert sorted(found) == sorted([*p[i : i + 510]] for p in proteins for i in range(0, len(p), 510))
