@@ -15,13 +15,6 @@ from tests.support import builders
 CRITERION = builders.criterion(WORDS)
 
 
-@pytest.mark.parametrize(("states", "told"), [(1.04, True), (1.06, False)])
-def test_a_collapse_is_told(states, told, caplog):
-    log = {"loss": 1.0, "sample_size": 1, "masked": 3, "entropy": 3 * math.log2(states), "divergence": 0.0}
-    assert logged(NatDagLossMLM, log)["states"] == states
-    assert ("collapsed: 1.040 effective states" in caplog.text) == told
-
-
 @pytest.mark.parametrize(("bias", "finite"), [(-math.inf, True), (math.nan, False)])
 def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite, caplog):
     """Both are counted and told."""

@@ -58,8 +58,6 @@ def test_architectures_as_torch_reads_them(build, tmp_path):
         "arch=compute_120,code=sm_120",
         "arch=compute_120,code=compute_120",
     ]
-    done, _ = build(TORCH_CUDA_ARCH_LIST="Hopper")
-    assert done.returncode == 1 and "Hopper" in done.stderr
 
 
 def test_a_broken_nvcc_costs_the_cuda_library_alone(build, tmp_path):

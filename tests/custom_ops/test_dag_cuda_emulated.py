@@ -64,7 +64,6 @@ def test_the_ops_own_cases(each):
     cases.test_padding_is_never_read(dag_loss, CPU, torch.float32)
     cases.test_nan_is_not_hidden(dag_loss, CPU, "match")
     cases.test_nan_is_not_hidden(dag_loss, CPU, "links")
-    cases.test_gradient_is_linear_in_the_incoming_one(CPU, torch.float32)
     cases.test_large_batch_uses_every_sentence_once(CPU)
 
 
@@ -82,15 +81,22 @@ def test_drawn_graphs(emulated):
 # around those of warps and groups
 SIZES = [(2, 8), (9, 9), (5, 31), (32, 32), (7, 33), (20, 63), (21, 64), (12, 65), (21, 84), (60, 127)]
 SIZES += [(4, 128), (30, 129), (3, 257), (77, 316), (3, 400), (2, 1100)]
+RANDOM = [(M, L, 1.0, 0.0, 2e-5) for M, L in SIZES]
+# within one row some sums are ordinary, some underflow, and some mix
+RANDOM += [(M, L, x, 0.0, 1e-4 * x) for M, L in ((24, 100), (9, 316)) for x in (3.0, 8.0, 20.0, 60.0)]
+# potentials need not be normalised
+RANDOM += [(9, 70, 1.0, shift, 1e-3) for shift in (-300.0, -100.0, 50.0, 300.0)]
 
 
-@pytest.mark.parametrize(("M", "L"), SIZES)
-def test_awkward_sizes(emulated, M, L):
+@pytest.mark.parametrize(("M", "L", "scale", "shift", "atol"), RANDOM)
+def test_random_graphs(each, M, L, scale, shift, atol):
     B = 2 if L <= 400 else 1
-    match, links = oracles.random_graph(B, M, L, seed=M * L, dtype=torch.float32, missing=0.1)
+    match, links = oracles.random_graph(B, M, L, seed=M * L, dtype=torch.float32, scale=scale, missing=0.1)
     n, m = lengths([L, max(M, L - L // 3)][:B]), lengths([M, max(2, M - 3)][:B])
-    expected = truth(match, links, n, m)
-    assert_close(gradients(dag_loss, match, links, n, m), expected, 2e-6, 2e-5)
+    arguments = match, links + shift, n, m
+    expected = truth(*arguments)
+    assert M == L or expected[0][0].isfinite()
+    assert_close(gradients(dag_loss, *arguments), expected, 2e-6, atol)
 
 
 def test_lengths_out_of_range_are_infeasible(each):
@@ -117,26 +123,6 @@ def test_results_do_not_depend_on_the_order_of_threads(emulated):
         first = gradients(dag_loss, *graph, n, m)
         emulated(True)
         assert all(map(torch.equal, first, gradients(dag_loss, *graph, n, m)))
-
-
-@pytest.mark.parametrize(("M", "L"), [(24, 100), (9, 316)])
-@pytest.mark.parametrize("scale", [3.0, 8.0, 20.0, 60.0])
-def test_sums_around_the_threshold(each, M, L, scale):
-    """Scores spread so that within one row some sums are ordinary, some underflow, and some mix."""
-    match, links = oracles.random_graph(2, M, L, seed=11, dtype=torch.float32, scale=scale, missing=0.2)
-    n, m = lengths([L, L - 10]), lengths([M, M - 2])
-    actual, expected = gradients(dag_loss, match, links, n, m), truth(match, links, n, m)
-    assert torch.isfinite(expected[0]).all()
-    assert_close(actual, expected, rtol=2e-6, atol=1e-4 * scale)
-
-
-@pytest.mark.parametrize("shift", [-300.0, -100.0, 50.0, 300.0])
-def test_links_far_from_one(each, shift):
-    """Potentials need not be normalised: adding a constant to all links adds it m - 1 times to the result."""
-    match, links = oracles.random_graph(2, 9, 70, seed=12, dtype=torch.float32)
-    n, m = lengths([70, 41]), lengths([9, 8])
-    actual = gradients(dag_loss, match, links + shift, n, m)
-    assert_close(actual, truth(match, (links + shift), n, m), rtol=2e-6, atol=1e-3)
 
 
 def test_edges_that_underflow_carry_their_share(each):

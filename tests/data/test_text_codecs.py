@@ -42,11 +42,9 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
 
 
 def test_texts_that_cannot_be_filled():
-    for text in ("no blank to fill", "this is [MASK].", "<s> <mask>", "<mask> </s>"):
+    for text in ("this is [MASK].", "<s> <mask>"):
         with pytest.raises(ValueError):
             text_codecs.encode_with_masks(text, Blanks())
-    with pytest.raises(ValueError, match="'x' at position 1 of 'Cx'"):
-        text_codecs.encode_with_masks("Cx<mask>", Smiles())
 
 
 def test_codec_is_found_beside_the_dictionary(tokenizer_json, small_gpt2, tmp_path):

@@ -57,28 +57,20 @@ def validated(task, model, split, batches) -> dict:
         return dict(of_split.get_smoothed_values())
 
 
-@pytest.fixture
-def model():
-    return Model(1, 1).eval()
-
-
-@pytest.mark.parametrize(
-    "batches", [[range(7)], [[i] for i in range(7)], [[5, 0], [6, 1, 3], [2, 4], [5, 0]]]
-)
-def test_a_split_is_scored_once_whatever_its_batches(model, batches):
-    """The first batch of the last case comes twice, as to a worker that has run out of them."""
-    task = Sums(valid=7, valid1=3)
-    assert validated(task, model, "valid", batches)["sum"] == 3 * 21
+def test_a_split_is_scored_once_whatever_its_batches():
+    """The first batch comes twice, as to a worker that has run out of them."""
+    model, task = Model(1, 1).eval(), Sums(valid=7, valid1=3)
+    assert validated(task, model, "valid", [[5, 0], [6, 1, 3], [2, 4], [5, 0]])["sum"] == 3 * 21
     assert validated(task, model, "valid1", [range(3)])["sum"] == 3 * 3
     assert task.scored == ["valid", "valid1"] and not model._forward_hooks
 
 
-@pytest.mark.parametrize("size", [1, 4, 64])
-def test_predictions_of_a_split_which_have_to_be_finite(model, size):
-    ids, rows = predict(Sums(test=9), model, "test", size)
+def test_predictions_of_a_split_which_have_to_be_finite():
+    model = Model(1, 1).eval()
+    ids, rows = predict(Sums(test=9), model, "test", 4)
     assert ids.tolist() == list(range(9)) and rows.tolist() == [[3.0 * i] for i in range(9)]
     model.broken = 2
     with pytest.raises(ValueError, match="1 of 9 rows of test"):
-        predict(Sums(test=9), model, "test", size)
+        predict(Sums(test=9), model, "test", 4)
     with pytest.raises(ValueError, match="1 of 9 rows of valid"):
         validated(Sums(valid=9), model, "valid", [range(5), range(5, 9)])

@@ -12,26 +12,21 @@ from fs_plugins.tasks.repeated_masked_lm import RepeatedMaskedLMConfig, Repeated
 from tests.support import builders
 
 WORDS = builders.dictionary(50)
-LENGTH = 40  # of each sentence of ``same``, with <s> and </s>
 FAIRSEQ, REPEATED = (MaskedLMTask, MaskedLMConfig), (RepeatedMaskedLMTask, RepeatedMaskedLMConfig)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Its splits are ``train`` and ``same``, all of whose sentences are of one length."""
     folder, rng = tmp_path_factory.mktemp("corpus"), np.random.default_rng(1)
     builders.write_split(folder, "train", builders.rows(WORDS, rng.integers(3, 30, 400), rng), WORDS)
-    builders.write_split(folder, "same", builders.rows(WORDS, [LENGTH - 2] * 2000, rng), WORDS)
     return folder
 
 
-def load(corpus, what, split="train", **settings):
+def load(corpus, what, **settings):
     """The task, which has loaded the split."""
     task_class, config_class = what
-    task = task_class.setup_task(
-        config_class(data=str(corpus), **{"tokens_per_sample": 64, "seed": 3, **settings})
-    )
-    task.load_dataset(split)
+    task = task_class.setup_task(config_class(data=str(corpus), tokens_per_sample=64, seed=3, **settings))
+    task.load_dataset("train")
     return task
 
 

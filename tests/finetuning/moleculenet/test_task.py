@@ -36,25 +36,12 @@ def test_half_precision_leaves_labels_as_they_are(tmp_path):
     torch.testing.assert_close(batch["target"].float(), torch.tensor(values), rtol=0, atol=0, equal_nan=True)
 
 
-def test_a_batch(folder):
-    setup = task(folder)
-    dataset = setup.load_dataset("train")
-    batch = dataset.collater([dataset[i] for i in (2, 0)])
-    bos, pad, eos = setup.dictionary.bos(), setup.dictionary.pad(), setup.dictionary.eos()
-    wanted = [[bos, 8, 9, 10, 11, 4, eos], [bos, 4, 5, 6, eos, pad, pad]]
-    assert batch["net_input"]["src_tokens"].tolist() == wanted
-    assert batch["net_input"]["src_lengths"].tolist() == [7, 5]
-    expected = torch.tensor([[0, 0, NAN], [0, 1, NAN]], dtype=torch.float64)
-    torch.testing.assert_close(batch["target"], expected, equal_nan=True)
-    assert batch["id"].tolist() == [2, 0] and batch["split"] == "train"
-    assert (batch["nsentences"], batch["ntokens"]) == (2, 12)
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_of_a_repeated_mlm_each_token_is_repeated(folder, k):
-    """As written by hand; molecules are cut where their copies fill the positions."""
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_batch(folder, k, caplog):
+    """As written by hand. Each token of a Repeated MLM's is repeated; molecules are cut where (their copies)
+    fill the positions."""
     setup = task(folder, repeat_times=k)
-    setup.build_model(builders.flags("mlm_tiny", **{**builders.SMALL, "max_positions": 6 * k + 1}))
+    setup.build_model(builders.flags("mlm_tiny", **{**builders.SMALL, "max_positions": 7 * k - 1}))
     dataset = setup.load_dataset("train")
     batch = dataset.collater([dataset[i] for i in (2, 0)])
     rows = [[0, 8, 9, 10, 11, 2], [0, 4, 5, 6, 2, 1]]
@@ -62,17 +49,12 @@ def test_of_a_repeated_mlm_each_token_is_repeated(folder, k):
     assert batch["net_input"]["src_tokens"].tolist() == wanted
     assert batch["net_input"]["src_lengths"].tolist() == [6 * k, 5 * k]
     assert (batch["ntokens"], dataset.num_tokens(2), setup.max_positions()) == (11 * k, 6 * k, 6)
-
-
-def test_long_molecules_are_cut(folder, caplog):
-    setup = task(folder)
-    setup.build_model(builders.flags("exlm_tiny", **{**builders.SMALL, "max_positions": 6}))
-    dataset = setup.load_dataset("train")
-    assert dataset[2]["net_input.src_tokens"].tolist() == [0, 8, 9, 10, 11, 2]
-    assert dataset[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 6, 2]
+    expected = torch.tensor([[0, 0, NAN], [0, 1, NAN]], dtype=torch.float64)
+    torch.testing.assert_close(batch["target"], expected, equal_nan=True)
+    assert (batch["id"].tolist(), batch["split"], batch["nsentences"]) == ([2, 0], "train", 2)
     assert "train: molecules of more than 6 tokens" in caplog.text and "1 of 3" in caplog.text
     four = task(folder, tokens_per_molecule=4).load_dataset("train")
-    assert four[0]["net_input.src_tokens"].tolist() == [0, 4, 5, 2]
+    assert four[2]["net_input.src_tokens"].tolist() == [0, 8, 9, 2]
 
 
 def test_another_dictionary_and_labels_of_other_molecules(folder):

@@ -14,16 +14,13 @@ from fs_plugins.finetuning.squad.metrics import best_threshold, evaluate, scores
         ("Normans", ["the Normans"], 1, 1),
         ("in the 10th century", ["10th century"], 0, 4 / 5),  # precision 2/3, recall 1
         ("10th and 11th", ["10th and 11th centuries", "in the 10th"], 0, 6 / 7),  # of the better gold answer
-        ("Denmark, Iceland", ["Denmark, Iceland and Norway"], 0, 2 / 3),
         ("to to be", ["to be or not to be"], 0, 2 * 3 / (3 + 6)),  # words count as often as both have them
         ("France", ["Spain"], 0, 0),
-        ("", ["France"], 0, 0),
         ("", [], 1, 1),  # no answer, and none is there
         ("France", [], 0, 0),
         ("the", [], 1, 1),  # nothing is left of it
         ("France", ["...", "France"], 1, 1),
         ("", ["...", "France"], 0, 0),  # an answer of which nothing is left does not count
-        ("", ["a"], 1, 1),
         ("The  Quick,\tbrown-fox!", ["quick brownfox"], 1, 1),
         ("A. D. 79", ["d 79"], 1, 1),
         ("a.b", ["ab"], 1, 1),  # punctuation goes first, so that this is no article
