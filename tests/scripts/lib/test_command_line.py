@@ -1,13 +1,12 @@
-"""Exit statuses, types of arguments, flags of files and command lines."""
+"""Exit statuses, and whose modules a script takes."""
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
 
 import pytest
-from lib.command_line import Flags, UserError, argument_parser, count, positive, script, share
+from lib.command_line import UserError, argument_parser, script
 from lib.files import ROOT
 
 from tests.support.builders import write_file
@@ -37,30 +36,6 @@ def test_statuses(capsys):
     for words in ([""], ["a", "--work", "3"]):  # flags are not abbreviated, as they may be fairseq's
         with pytest.raises(SystemExit):
             parser.parse_args(words)
-
-
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"),
-    [
-        (positive, {"1": 1, "20": 20}, ["0", "-1", "1.5", "", "2147483648", "1_0"]),
-        (count, {"0": 0, "7": 7}, ["-1"]),
-        (share, {"0.5": 0.5, "1e-9": 1e-9}, ["0", "1", "nan", "0.1_5"]),
-    ],
-)
-def test_types(kind, good, bad):
-    assert {text: kind(text) for text in good} == good
-    for text in bad:
-        with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}': give "):
-            kind(text)
-
-
-def test_flags_and_numbers_that_cannot_be():
-    """Whatever can be is in recorded commands."""
-    flags = Flags.of(["--n", "3", "--zero", "0", "--minus", "-1"])
-    assert flags.whole("--none", 7) == 7 and flags.proportion("--zero") == 0
-    for read, name in ((flags.whole, "--zero"), (flags.proportion, "--n"), (flags.proportion, "--minus")):
-        with pytest.raises(UserError, match=f"{name} '{flags.value(name)}'"):
-            read(name)
 
 
 def test_scripts_take_the_modules_of_their_clone(tmp_path):

@@ -26,15 +26,6 @@ def test_cells():
     assert found == "1\ta b\t\t'=1+1\t'@x\t'-2\t\\udcff=C\t\\x1b[1m\\u202e\\u2069"
 
 
-def test_scores_are_those_of_the_test_sets_if_there_are_any():
-    counted = {"molecules": 3, "rows_sha256": "1.5", "properties": {"a": {"rmse": 0.5}}}
-    both = {"valid": {"rmse": 7.0}, "test": {"rmse": 0.51237, "mae": 1.0, **counted}}
-    assert files.scores_of({"metrics": both}) == "test rmse 0.5124, test mae 1"
-    halves = {"valid": {"accuracy": 0.5}, "valid1": {"accuracy": 0.25}}
-    assert files.scores_of({"metrics": halves}) == "valid accuracy 0.5, valid1 accuracy 0.25"
-    assert files.scores_of({"metrics": {}}) == "no scores"
-
-
 def claim(folder, settings, data="1a"):
     files.claim(folder, settings, {"data": data}, ["command"], ("*.pt", MANIFEST))
 

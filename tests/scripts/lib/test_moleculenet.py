@@ -1,8 +1,6 @@
 """Which rows were evaluated, and what is written of them."""
 
 import json
-import subprocess
-import sys
 
 import baseline_moleculenet
 import numpy as np
@@ -73,13 +71,3 @@ def test_a_baseline_follows_its_seed(tmp_path):
         assert baseline_moleculenet.main([*map(str, words)]) == 0
         found.append((tmp_path / save / "test.predictions.csv").read_text())
     assert found[0] == found[1] != found[2]
-
-
-def test_bbbp_needs_no_other_benchmark_and_no_reader_of_lmdb_or_parquet():
-    loaded = "import sys, lib.moleculenet; print(*sys.modules)"
-    names = subprocess.run(
-        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert "lib.moleculenet" in names
-    assert not {"lmdb", "lib.data.lmdb_reader", "pyarrow.parquet", "lib.glue", "lib.squad"} & {*names}
-    assert not [name for name in names if name.startswith("lib.data")]

@@ -40,9 +40,6 @@ def test_scaffold_split_by_hand():
         ("test", scaffold_split, [list("aaaaaabbbc")]),
         # a (5); c (3, later than b), 8 in train; b (2) is over both cuts
         ("valid", scaffold_split, [list("aaaaabbccc")]),
-        ("train .* 20", scaffold_split, [["a"] * 20]),
-        ("valid", random_split, [4, 1]),
-        ("train", given_split, [["test", "valid"], 1, ["line 2", "line 9"]]),
         ("line 9 .*'x'", given_split, [["train", "x"], 1, ["line 2", "line 9"]]),
     ],
 )

@@ -1,18 +1,12 @@
-"""Reading SQuAD files, what is wrong with them, and what is said of scores."""
+"""Reading SQuAD files, and what is wrong with them."""
 
-import json
-from argparse import Namespace
-
-import numpy as np
 import pytest
 from lib.command_line import UserError
-from lib.squad import read_squad, write
+from lib.squad import read_squad
 
-from fs_plugins.finetuning.squad.answers import AnswerTable
 from fs_plugins.finetuning.squad.data import Answer
-from fs_plugins.finetuning.squad.windows import SquadDataset, WindowSizes
 from tests.support.builders import write_file
-from tests.support.squad import CONTEXT, DICTIONARY, question, sentence, split_of, squad_json
+from tests.support.squad import CONTEXT, question, squad_json
 
 
 def test_plain_and_compressed_and_several_files(tmp_path):
@@ -46,32 +40,9 @@ def test_questions_without_answers_can_be_predicted_only(tmp_path):
         read_squad([path], "valid")
 
 
-@pytest.mark.parametrize("content", [{"data": [{**question(), "context": CONTEXT}]}, [question()], {}])
-def test_another_form_is_said(content, tmp_path):
-    """The flat one of run_qa.py, a list, and an empty file."""
-    with pytest.raises(ValueError, match="a.json, in the form of train-v2.0.json: "):
-        read_squad([write_file(tmp_path / "a.json", content)], "valid")
-
-
-def test_scores_of_a_split_without_answers(tmp_path):
-    """Are in words, not nan."""
-    dataset = SquadDataset(
-        split_of([sentence(9)], [("q", "w50", 0, [])]), WindowSizes(16, 8, 8, 3), DICTIONARY
-    )
-    rows = np.array([[2.5, 3.0, 4, 4]])
-    task = Namespace(cfg=Namespace(null_threshold=0.0), datasets={"valid": Namespace(dataset=dataset)})
-    task.metric, task.answers = "f1", lambda split, *given: AnswerTable(dataset, *given)
-    args = Namespace(output=tmp_path, checkpoint=tmp_path / "a.pt")
-    said = write(task, {"valid": (np.array([0]), rows)}, args, "exlm")
-    assert "F1 0.00 (no question has an answer) at threshold 0" in said and "nan" not in said
-    assert json.loads((tmp_path / "predictions.json").read_text()) == {"q": "w0"}
-    assert json.loads((tmp_path / "result.json").read_text())["metrics"]["valid"]["best_f1"] == 100
-
-
 @pytest.mark.parametrize(
     ("questions", "named"),
     [
-        ([question(answers=[("1066", 0)]), question("q2", ())], "no question of .*a.json has"),
         ([question(), question()], "question q1 occurs twice"),
         ([question("q1", (), is_impossible="false")], "1 question without .*q1"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from lib.command_line import Flags
 from lib.files import CONFIGS
-from lib.glue import TASKS, task_named
+from lib.glue import TASKS
 from lib.recipes import Point, points_of
 
 from fs_plugins import models  # noqa: F401  (registers the architectures)
@@ -57,5 +57,3 @@ def test_points_by_hand():
     assert len(points_of(task, only={"lr": "2e-05"})) == 16
     assert points_of(task, "table6", {"lr": "1e-3", "epochs": "7"}) == [Point("1e-3", "32", "7", "0.06")]
     assert len(points_of(task, only={"batch": "8"})) == 32  # another batch, and the rest of the grid
-    with pytest.raises(ValueError, match="task 'WNLI', not one of MNLI"):
-        task_named("WNLI")

@@ -132,11 +132,8 @@ def test_commands_of_pre_trainings(asked, given, name, what, options):
 @pytest.mark.parametrize(
     ("target", "given", "named"),
     [
-        ("table2", {"size": "small"}, "data=FOLDER"),
-        ("table3", {"glue": "glue-bin/MNLI-bin"}, "glue=FOLDER .* or squad=FOLDER"),
         ("table1", {"moleculenet": "bace=sets", "smiles": "data-bin"}, "sets/dict.txt .* data-bin/dict.txt"),
         ("table2", {"glue": "glue-bin", "data": "sets"}, "glue-bin/MNLI-bin.* sets/dict.txt"),
-        ("table2", {"data": "nowhere"}, "nowhere/dict.txt does not exist"),
         ("figure4", {"only": "k=3"}, "3.* no run of figure4"),
     ],
 )

@@ -39,8 +39,6 @@ def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     ("given", "named"),
     [
         ({"flags": "--arch x --bf16"}, "flags: --arch "),
-        ({"finetune_flags": "--lr 1 --bf16"}, "finetune_flags: --lr "),
-        ({"seed": 1}, "--seed=1"),
         ({"rates": "1e-3,2e-3"}, "rates: give two"),
     ],
 )
