@@ -1,6 +1,5 @@
 """Updates give the numbers of fairseq's own code in fewer operators; test_pretended_card.py counts waits."""
 
-from argparse import Namespace
 from unittest import mock
 
 import pytest
@@ -9,8 +8,6 @@ from fairseq import utils
 from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from fs_plugins.fairseq_patches import updates
 
 SHAPES = [(5, 3), (7,), (1, 2, 3), (4, 2)]
 OWN = ["_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad"]
@@ -98,16 +95,3 @@ def test_an_update_has_fewer_operators_than_parameters(precision):
             trained.step()
             trained.zero_grad()
     assert operators.count < 50
-
-
-def test_views_are_of_the_flat_copies_in_order():
-    """Of parameters on two devices."""
-    flat = {0: torch.nn.Parameter(torch.arange(5.0)), 1: torch.nn.Parameter(torch.arange(10.0, 14.0))}
-    shapes = ((torch.Size([2]), 0), (torch.Size([2, 2]), 1), (torch.Size([3, 1]), 0))
-    parameters = [
-        mock.Mock(shape=shape, device=Namespace(index=device), numel=shape.numel) for shape, device in shapes
-    ]
-    with mock.patch.object(torch.Tensor, "view_as", lambda part, like: part.view(like.shape)):
-        optimizer = Namespace(fp32_params=flat, fp16_params=parameters, has_flat_params=True)
-        found = updates.single_precision(optimizer, "data")
-    assert [t.tolist() for t in found] == [[0, 1], [[10, 11], [12, 13]], [[2], [3], [4]]]

@@ -1,7 +1,6 @@
 """What an export writes: heads with their labels and units, cards; what comes back; and what stops it."""
 
 import argparse
-import json
 import math
 import shutil
 
@@ -48,21 +47,13 @@ def assert_comes_back(path, folder, to, but: tuple[str, ...] = (), data=None) ->
 
 @pytest.mark.parametrize("kind", EXPORTED)
 def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path):
-    """To the bit, and again to an export of the same files."""
+    """To the bit, and again to an export of the same files, which hold no paths."""
     assert_comes_back(checkpoints[kind], folders[kind], tmp_path, data=corpus)
     again = export(folders[kind], tmp_path / kind)
     for path in folders[kind].iterdir():
-        assert path.read_bytes() == (again / path.name).read_bytes(), path.name
-
-
-def test_files_hold_no_paths_and_the_card_the_training(folders, checkpoints):
-    for kind in ("exlm", "mlm"):
-        files = [path for path in folders[kind].iterdir() if path.suffix in (".json", ".md", ".py", ".txt")]
-        assert str(checkpoints[kind].parent) not in "".join(path.read_text() for path in files)
-        assert any(path.suffix == ".py" for path in files) == (kind == "exlm")
-        card = (folders[kind] / "README.md").read_text()
-        assert ("k = 3" in card) == ("trust_remote_code" in card) == (kind == "exlm")
-        assert "5 updates, a share of\n`0.3` of the tokens" in card and card.count("\n") < 40
+        content = path.read_bytes()
+        assert content == (again / path.name).read_bytes(), path.name
+        assert str(checkpoints[kind].parent).encode() not in content, path.name
 
 
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", arch="exlm_base"):
@@ -95,7 +86,7 @@ def test_fine_tuned(kind, arch, save_checkpoint, corpus, load, tmp_path):
     else:
         names, data, text, labels = ("logS", "melting point"), None, "CCO", [[1.0, 0.5], [0.0, 1.0]]
         path = molecule_checkpoint(save_checkpoint, kind, names, mean, std, arch=arch)
-    folder = export(path, tmp_path / "export", data=data, licence="mit")
+    folder = export(path, tmp_path / "export", data=data)
     own_code = arch == "exlm_base"
     model = load("AutoModelForSequenceClassification", folder, trust_remote_code=own_code).eval()
     assert model.config.id2label == dict(enumerate(names))
@@ -107,10 +98,7 @@ def test_fine_tuned(kind, arch, save_checkpoint, corpus, load, tmp_path):
     torch.testing.assert_close(output.logits, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(output.loss, LOSSES[kind](expected, labels), rtol=1e-5, atol=1e-5)
     assert not any("lm_head" in name or "query_" in name for name in load_file(folder / "model.safetensors"))
-    card = (folder / "README.md").read_text()
-    assert 'license: "mit"' in card and f"`{', '.join(names)}`" in card
     assert card_of.code("a ``\n# <b>") == "`a # <b>`"
-    assert ("RDKit's canonical form" in card) == (kind != "glue")
     assert_comes_back(path, folder, tmp_path, NOT_FINE_TUNED, data)
     before, after = load_model(path, data=data, device="cpu"), load_model(folder, device="cpu")
     assert (*before.outputs.names,) == (*after.outputs.names,) == names
@@ -143,37 +131,26 @@ def test_the_authors_checkpoint(record, load, tmp_path):
     assert loss == pytest.approx(float(recorded["loss"]), rel=1e-5)
 
 
-def test_what_cannot_be_exported(save_checkpoint, folders, checkpoints, corpus, tmp_path):
+def test_what_cannot_be_exported(folders, checkpoints, corpus, tmp_path):
     state, large = torch.load(checkpoints["mlm"], weights_only=False), tmp_path / "large.pt"
     state["model"]["encoder.lm_head.bias"][3] = 1e6  # more than float16 can hold
     torch.save(state, large)
     with pytest.raises(FileExistsError):
         export(checkpoints["mlm"], folders["exlm"])
-    for path, named in (
-        (large, "lm_head.bias"),
-        (checkpoints["ctc"], "CTC"),
-        (checkpoints["repeated"], "--encoder-normalize-before False"),
-        (save_checkpoint("mlm_tiny", "squad2", "squad2", heads=[("token", "span", 2)]), "--task squad2"),
-    ):
-        with pytest.raises(ValueError, match=named):
+    for path in (large, checkpoints["ctc"], checkpoints["repeated"]):
+        with pytest.raises(ValueError):
             export(path, tmp_path / "export", data=corpus, half=True)
     assert not (tmp_path / "export").exists()
 
 
-def test_folders_that_are_none_of_ours(folders, tmp_path):
+def test_folders_that_lack_weights(folders, tmp_path):
+    """Of as many layers as they say, no memory is taken."""
     folder = shutil.copytree(folders["mlm"], tmp_path / "mlm")
-    config = json.loads((folder / "config.json").read_text())
-    recorded, cfg = config["fairseq"], config["fairseq"]["cfg"]
-    deep = {**cfg, "model": {**cfg["model"], "encoder_layers": 10**5}}
-    for named, change in (
-        ('it has no "fairseq"', None),
-        ("weights of 2", {**recorded, "cfg": deep}),
-        ("'translation' is not supported", {**recorded, "cfg": {**cfg, "task": {"_name": "translation"}}}),
-    ):
-        (folder / "config.json").write_text(json.dumps({**config, "fairseq": change}))
-        with pytest.raises(ValueError, match=named):
-            load_checkpoint(folder)
-    (folder / "config.json").write_text(json.dumps(config))
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text.replace('"encoder_layers": 2', '"encoder_layers": 100000'))
+    with pytest.raises(ValueError, match="weights of 2"):
+        load_checkpoint(folder)
+    (folder / "config.json").write_text(text)
     tensors = load_file(folder / "model.safetensors")
     del tensors["esm.encoder.layer.1.output.dense.bias"]
     save_file(tensors, folder / "model.safetensors")

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 
-from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from fs_plugins.measures.__main__ import main
@@ -87,17 +86,9 @@ def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoi
     assert [(row["updates"], row["k"]) for row in rows] == [(5, 2), (12, 3)]
 
 
-def test_what_is_refused(pretrained, save_checkpoint, corpus, tmp_path):
+def test_what_is_refused(pretrained, save_checkpoint, tmp_path):
     with pytest.raises(SystemExit, match="--overwrite"):
         main(["joint", str(pretrained), "--device", "cpu", "--output", __file__])
-    with pytest.raises(SystemExit, match="^2$"):
-        main(["probe", str(pretrained), "--mask-prob=38.7"])
-    folder = export(pretrained, tmp_path / "model")
-    with pytest.raises(SystemExit, match="--data"):
-        main(["probe", str(folder), "--device", "cpu"])
-    (config := folder / "config.json").write_text(config.read_text().replace('"mask_prob"', '"x"'))
-    with pytest.raises(SystemExit, match="--mask-prob"):
-        main(["entropy", str(folder), "--device", "cpu", "--data", str(corpus)])
     builders.write_dictionary(tmp_path, builders.WORDS[:7])
     other = save_checkpoint("exlm_tiny", symbols=builders.dictionary(builders.WORDS[:7]), data=tmp_path)
     with pytest.raises(SystemExit, match="different vocabularies"):
