@@ -2,9 +2,7 @@
 
 import pytest
 
-from fs_plugins.data.vocabulary import Vocabulary, copy_dictionary, read_dictionary
-from fs_plugins.huggingface.export import export
-from tests.support import builders
+from fs_plugins.data.vocabulary import Vocabulary, read_dictionary
 
 
 def of(words, name="a/dict.txt"):
@@ -32,18 +30,3 @@ def test_an_empty_dictionary(tmp_path):
     (tmp_path / "dict.txt").write_bytes(b"")
     with pytest.raises(ValueError, match="dict.txt is empty"):
         read_dictionary(tmp_path)
-
-
-def test_an_exports_vocabulary_is_that_of_its_training(save_checkpoint, tmp_path):
-    """GPT-2's symbols are numbers, also there."""
-    data = builders.write_gpt2(tmp_path / "data", [("t", "h"), ("i", "s")])
-    words = [str(i) for i in range(256 + 2)]
-    builders.write_dictionary(data, words)
-    path = save_checkpoint("mlm_tiny", symbols=builders.dictionary(words), data=data)
-    folder = export(path, tmp_path / "a")
-    copy_dictionary(folder, tmp_path / "dict.txt")
-    assert Vocabulary.read(tmp_path).symbols == Vocabulary.read(data).symbols
-    Vocabulary.read(data).check(Vocabulary.read(folder), "...")
-    builders.write_dictionary(data, words[::-1])
-    with pytest.raises(ValueError, match=str(folder)):
-        Vocabulary.read(data).check(Vocabulary.read(folder), "...")

