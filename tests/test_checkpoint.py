@@ -28,13 +28,9 @@ class OfOnesOwn(NatDagLossMLM):
     trains_transitions = False
 
 
-@pytest.mark.parametrize(
-    ("criterion", "trained"),
-    [("nat_dag_loss_mlm", True), ("nat_ctc_loss_mlm", False), ("of_ones_own", False)],
-)
-def test_a_criterion_says_what_it_trains(criterion, trained, save_checkpoint):
-    loaded = load(save_checkpoint("exlm_base", criterion=criterion))
-    assert (loaded.criterion, loaded.has_transitions) == (criterion, trained)
+def test_a_criterion_says_what_it_trains(save_checkpoint):
+    loaded = [load(save_checkpoint("exlm_base", name)) for name in ("nat_dag_loss_mlm", "of_ones_own")]
+    assert [checkpoint.has_transitions for checkpoint in loaded] == [True, False]
 
 
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
@@ -43,8 +39,6 @@ def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, t
     folder = tmp_path / "runs" / "checkpoints"
     folder.mkdir(parents=True)
     torch.save(state, folder / "checkpoint.pt")
-    with pytest.raises(FileNotFoundError, match=r"no dict.txt in runs/data-bin.*--data"):
-        load(folder / "checkpoint.pt")
     shutil.copytree(corpus, tmp_path / "runs" / "data-bin")
     assert load(folder / "checkpoint.pt").data == tmp_path / "runs" / "data-bin"
     assert load(folder / "checkpoint.pt", corpus).data == corpus

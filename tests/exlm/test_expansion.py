@@ -58,11 +58,7 @@ def test_equals_expansion_token_by_token(batch_of, k):
     assert layout.sizes.full == (min(lengths) == max(lengths))
 
 
-@pytest.mark.parametrize(
-    ("tokens", "named"),
-    [([[BOS, 5, EOS], [7, 5, EOS]], "sentence 1 "), ([[PAD, PAD, PAD]], "sentence 0")],
-)
-def test_a_sentence_has_to_start_with_bos(tokens, named):
-    tokens = torch.tensor(tokens)
-    with pytest.raises(ValueError, match=named):
+def test_a_sentence_has_to_start_with_bos():
+    tokens = torch.tensor([[BOS, 5, EOS], [7, 5, EOS]])
+    with pytest.raises(ValueError, match="sentence 1 "):
         expand(tokens, torch.full_like(tokens, PAD), 2)

@@ -7,7 +7,7 @@ import torch
 from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load
 from fs_plugins.measures.masked_samples import load_samples
-from tests.huggingface.test_export import molecule_checkpoint
+from tests.huggingface.test_export import GLUE, molecule_checkpoint
 from tests.support.builders import KINDS
 from tests.support.builders import TEXTS as TEXTS_OF_CORPUS
 
@@ -83,8 +83,7 @@ def test_filled_masks_are_the_most_probable_tokens(kind, checkpoints):
 
 
 def test_probabilities_of_classes(save_checkpoint, corpus):
-    criterion = {"_name": "sentence_prediction", "classification_head_name": "glue"}
-    path = save_checkpoint("exlm_base", criterion, "glue", heads=[("classification", "glue", 3)])
+    path = save_checkpoint("exlm_base", GLUE, "glue", heads=[("classification", "glue", 3)])
     model = load(path, data=corpus, device="cpu")
     single, pair = [row for row, _ in model.predict(["this is good", ("this is good", "news .")])]
     assert single.shape == (3,) and single.sum() == pytest.approx(1, abs=1e-6)
@@ -104,9 +103,8 @@ def test_probabilities_of_classes(save_checkpoint, corpus):
 
 def test_a_pair_is_refused_by_a_model_of_single_sentences(save_checkpoint, corpus, tmp_path):
     """Also by its export."""
-    criterion = {"_name": "sentence_prediction", "classification_head_name": "h"}
-    heads = [("classification", "h", 2)]
-    path = save_checkpoint("mlm_tiny", criterion, {"_name": "glue", "sentences": 1}, heads=heads)
+    task, heads = {"_name": "glue", "sentences": 1}, [("classification", "glue", 2)]
+    path = save_checkpoint("mlm_tiny", GLUE, task, heads=heads)
     for model in (path, export(path, tmp_path / "exported", data=corpus)):
         found = [*load(model, data=corpus, device="cpu").predict([("I am sorry", "bad news"), "very good"])]
         assert [row is not None for row, _ in found] == [False, True]

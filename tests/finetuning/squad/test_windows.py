@@ -13,10 +13,6 @@ from tests.support.squad import DICTIONARY, sentence, split_of, words
 BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
 
 
-def dataset(split, sizes, **options):
-    return SquadDataset(split, sizes, DICTIONARY, **options)
-
-
 @settings(deadline=None, max_examples=200)
 @given(
     length=st.integers(1, 60),
@@ -36,7 +32,7 @@ def test_windows_cover_the_context_and_labels_point_at_the_answer(length, questi
     assert all(len(window) <= room for window in covered) and covered[-1][-1] == length - 1
     steps = np.diff(windows.begin)
     assert (steps == min(stride, room)).all()
-    data = dataset(split, sizes)
+    data = SquadDataset(split, sizes, DICTIONARY)
     for w, window in enumerate(covered):
         item = data[w]
         context = words(split.squad.contexts[0])[0][window]
@@ -51,24 +47,17 @@ def test_windows_cover_the_context_and_labels_point_at_the_answer(length, questi
             assert item["label"].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "expected"),
-    [
-        ("w1", 3, (1, 1)),
-        ("w1 w2", 3, (1, 2)),
-        (" w1 ", 2, (1, 1)),  # white space at the edges is not of the answer
-        ("1 w", 4, (1, 2)),  # parts of tokens: the whole tokens
-        ("w9", 99, None),
-    ],
-)
-def test_answer_tokens(text, start, expected):
-    assert answer_tokens(words("w0 w1 w2")[1], text, start) == expected
+def test_answer_tokens():
+    """White space at the edges is not of the answer; parts of tokens are the whole tokens."""
+    _, offsets = words("w0 w1 w2")
+    answers = (("w1", 3), ("w1 w2", 3), (" w1 ", 2), ("1 w", 4), ("w9", 99))
+    assert [answer_tokens(offsets, *answer) for answer in answers] == [(1, 1), (1, 2), (1, 1), (1, 2), None]
     assert answer_tokens(np.array([[0, 2], [2, 4], [4, 6]]), "xy", 2) == (1, 1)  # no blank between them
 
 
 def test_white_space_alone_is_no_answer():
     split = split_of(["w1  w2"], [("q", "w5", 0, [(0, 2)])])
-    item = dataset(split, WindowSizes(32, 8, 8, 3))[0]
+    item = SquadDataset(split, WindowSizes(32, 8, 8, 3), DICTIONARY)[0]
     assert item["allowed"].tolist() == [True, False, False, False, True, False, True, False]
     assert item["label"].tolist() == [4, 6]
 
@@ -76,7 +65,12 @@ def test_white_space_alone_is_no_answer():
 def test_long_questions_are_cut_or_refused():
     split = split_of([sentence(20)], [("long", sentence(12), 0, [(3, 4)]), ("short", "w1", 0, [])])
     sizes = WindowSizes(30, 8, 5, 4)
-    assert dataset(split, sizes)[0]["tokens"].tolist()[:8] == [BOS, *words(sentence(5))[0], EOS, EOS]
+    assert SquadDataset(split, sizes, DICTIONARY)[0]["tokens"].tolist()[:8] == [
+        BOS,
+        *words(sentence(5))[0],
+        EOS,
+        EOS,
+    ]
     with pytest.raises(ValueError, match="long .* 12 .* 4 .* 20"):
         make_windows(split, WindowSizes(20, 8, 64, 5))
     make_windows(split, WindowSizes(20, 8, 64, 4))
@@ -88,8 +82,8 @@ def test_unknown_answers_train_nothing_but_are_evaluated():
     split = split_of([sentence(9)], [("odd", "w1", 0, [Answer("elsewhere", -1)]), ("q", "w2", 0, [(1, 2)])])
     sizes = WindowSizes(32, 8, 8, 4)
     assert make_windows(split, sizes).labels.tolist() == [[-1, -1], [5, 6]]
-    assert [dataset(split, sizes)[i]["id"] for i in range(2)] == [0, 1]
-    training = dataset(split, sizes, training=True)
+    assert [SquadDataset(split, sizes, DICTIONARY)[i]["id"] for i in range(2)] == [0, 1]
+    training = SquadDataset(split, sizes, DICTIONARY, training=True)
     assert len(training) == 1 and training[0]["id"] == 1
     assert training.sizes.tolist() == [training.size(0)] == [len(training[0]["tokens"])]
 
@@ -101,11 +95,14 @@ def test_batches():
     )
     sizes = WindowSizes(24, 6, 8, 4)
     for options in ({}, {"training": True, "seed": 3}):
-        data = dataset(split, sizes, **options)
+        data = SquadDataset(split, sizes, DICTIONARY, **options)
         order = data.ordered_indices()
         assert sorted(order) == list(range(len(data)))
     assert order.tolist() == data.ordered_indices().tolist()
-    assert order.tolist() != dataset(split, sizes, training=True, seed=4).ordered_indices().tolist()
+    assert (
+        order.tolist()
+        != SquadDataset(split, sizes, DICTIONARY, training=True, seed=4).ordered_indices().tolist()
+    )
     batch = data.collater([data[i] for i in (0, 5, 20)])
     tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
     assert batch["allowed"].shape == tokens.shape and batch["allowed"].dtype == torch.bool
