@@ -46,28 +46,19 @@ def rows(dataset):
     }
 
 
-def lengths(dataset):
-    return np.array([len(tokens) for tokens, _ in rows(dataset).values()])
-
-
 @pytest.mark.parametrize("split", ["train", "valid"])
-@pytest.mark.parametrize("grouped", [False, True])
-def test_the_rows_are_fairseqs(pairs, split, grouped):
+def test_rows_are_fairseqs_in_groups_of_about_one_length(pairs, split):
     theirs = rows(load(pairs, split, SentencePredictionTask, SentencePredictionConfig)[1])
-    ours = rows(load(pairs, split, group_by_length=grouped)[1])
-    assert ours == theirs and len(ours) == PAIRS
-    if split == "train" and not grouped:
-        assert list(ours) == list(theirs)  # the very batches of fairseq
-
-
-def test_groups_of_about_one_length(pairs):
-    for repeats in (1, 3):
-        grouped = lengths(load(pairs, "train", group_by_length=True, repeat_times=repeats)[1])
-        steps = grouped // LENGTH_GROUP
+    plain, grouped = (rows(load(pairs, split, group_by_length=by)[1]) for by in (False, True))
+    assert plain == grouped == theirs and len(theirs) == PAIRS
+    lengths = np.array([len(tokens) for tokens, _ in grouped.values()])
+    if split == "train":
+        assert list(plain) == list(theirs)  # the very batches of fairseq
+        steps = lengths // LENGTH_GROUP
         assert (np.diff(steps) >= 0).all() and len(set(steps)) > 3
-        assert (np.diff(grouped) < 0).any()  # at random within a group
-    assert (np.diff(lengths(load(pairs, "train")[1]) // LENGTH_GROUP) < 0).any()
-    assert (np.diff(lengths(load(pairs, "valid")[1])) >= 0).all()
+        assert (np.diff(lengths) < 0).any()  # at random within a group
+    else:
+        assert list(plain) == list(grouped) and (np.diff(lengths) >= 0).all()
 
 
 def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
