@@ -19,7 +19,6 @@ constexpr unsigned WARP_SIZE = 32;
 constexpr size_t STACK = 64 * 1024;
 
 bool reversed = false;  // the order of threads and blocks
-cudaError_t last_error = cudaSuccess;
 
 struct Barrier {
     unsigned expected = 0, arrived = 0, round = 0;
@@ -127,10 +126,7 @@ float __shfl_xor_sync(unsigned mask, float value, int bits) {
 }
 
 void emulate(dim3 grid, unsigned threads, const std::function<void()>& kernel) {
-    if (grid.x == 0 || grid.y > 65535 || grid.z > 65535) {
-        last_error = cudaErrorInvalidValue;
-        return;
-    }
+    if (grid.x == 0 || grid.y > 65535 || grid.z > 65535) fail("CUDA takes no such grid");
     body = &kernel;
     blockDim = dim3(threads);
     const unsigned count = grid.x * grid.y * grid.z;
@@ -139,12 +135,6 @@ void emulate(dim3 grid, unsigned threads, const std::function<void()>& kernel) {
         blockIdx = dim3(index % grid.x, index / grid.x % grid.y, index / grid.x / grid.y);
         run_block(threads);
     }
-}
-
-cudaError_t cudaGetLastError() {
-    const cudaError_t error = last_error;
-    last_error = cudaSuccess;
-    return error;
 }
 
 extern "C" __attribute__((visibility("default"))) void exlm_emulation_reverse(int yes) { reversed = yes; }

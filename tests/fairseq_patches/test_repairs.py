@@ -175,7 +175,6 @@ def test_validations_see_the_same_samples_on_any_number_of_workers():
 def test_empty_sentences_are_no_samples(tmp_path):
     symbols = builders.dictionary(5)
     rows = [[5, 6], [], [7], [], [5, 5, 5]]
-    builders.write_dictionary(tmp_path, [f"w{i}" for i in range(5)])
     builders.write_split(tmp_path, "train", [[*row, 2] for row in rows], symbols)
     cfg = MaskedLMConfig(data=str(tmp_path), sample_break_mode="eos", tokens_per_sample=8, seed=1)
     task = MaskedLMTask.setup_task(OmegaConf.structured(cfg))

@@ -48,11 +48,7 @@ def test_no_special_symbol_fills_a_mask(save_checkpoint):
     assert not SPECIAL & {token.symbol for mask in filled.masks for token in mask}
 
 
-def test_other_models(save_checkpoint):
-    """One without transitions, and one of molecules; tests/scripts/test_explore.py has one without states."""
-    path = save_checkpoint("exlm_base", criterion="nat_ctc_loss_mlm", ext_state_num=2)
-    (note,) = load(path).graph(TEXT).notes
-    assert "nat_ctc_loss_mlm" in note
+def test_a_molecule(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
