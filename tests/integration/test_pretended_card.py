@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import evaluate
-import numpy as np
 import pytest
 import torch
 from fairseq.trainer import Trainer
@@ -183,11 +182,3 @@ def card_use_of_a_trained_model(name, corpus, tmp_path):
         for figure, value in results["cpu"].items():
             expected = value if value is None else pytest.approx(value, rel=1e-2, abs=1e-5)
             assert results["cuda"][figure] == expected, figure
-
-
-def card_predictions(inputs):
-    place, data = inputs / "checkpoints/mnli.pt", inputs / "glue/MNLI-bin"
-    models = (load(place, data=data, bpe="none", device=device) for device in ("cuda", "cpu"))
-    texts = [("w1 w2", "w3"), ("w4", "w5 w6 w7")]
-    found, expected = (np.stack([row for row, _ in model.predict(texts)]) for model in models)
-    np.testing.assert_allclose(found, expected, atol=1e-5)

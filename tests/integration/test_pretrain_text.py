@@ -1,19 +1,11 @@
-"""scripts/pretrain_text.sh trains on prepared text, on one process or two; a finished run is not repeated."""
+"""scripts/pretrain_text.sh trains on prepared text, on one process or two."""
 
 import random
-import re
 import sys
 
 import prepare_text
 import pytest
-import torch
-import train_bpe
-from fairseq.data.indexed_dataset import MMapIndexedDataset
-from tokenizers import Tokenizer
 
-from fs_plugins.checkpoint import write_checkpoint
-from fs_plugins.huggingface.export import export
-from fs_plugins.inference import load
 from tests.integration import commands
 from tests.support import pages
 from tests.support.builders import write_gpt2
@@ -38,22 +30,6 @@ def test_prepared_text_trains_in_every_sample_break_mode(tmp_path):
         assert max(run.values("wpb")) <= 8 * 32, mode
 
 
-def test_a_finished_run_is_not_repeated_and_goes_on_to_more_updates(corpus, tmp_path):
-    folder = tmp_path / "my model"
-    last = folder / "checkpoint_last.pt"
-
-    def pretrain(*flags) -> str:
-        return pages.run("pretrain_text", "exlm", "smoke", corpus, folder, "--cpu", *flags)
-
-    pretrain("--max-update", 1)
-    written = last.read_bytes()
-    pretrain("--max-update", 1)
-    assert last.read_bytes() == written
-    pretrain("--max-update", 2)
-    log = (folder / "train.log").read_text()
-    assert re.findall(r'"train_num_updates": "(\d+)"', log) == ["1", "2"]
-
-
 @pytest.mark.slow
 def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
     """In bash, as torchrun would start them; without dropout, whose random numbers are each process's own."""
@@ -74,35 +50,3 @@ def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
     first, last = two.values("loss")[0], two.values("loss", "valid")[-1]
     assert last == pytest.approx(one.values("loss", "valid")[-1], abs=1e-3)  # the log's last digit
     assert last < first - 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["tokenizer.json", "gpt2"])
-def test_a_tokenizer_from_text_to_fillings(layout, tmp_path):
-    """What an export, the checkpoint and its import read is what was trained on."""
-    rng = random.Random(5)
-    words = ["The", "inn,", "it's", "naïve:", "1,234", "or", "3.5?", "", "(and)", "“on”."]
-    lines = [" ".join(rng.choices(words, k=rng.randint(3, 20))) for _ in range(200)]
-    (tmp_path / "text.txt").write_text("\n\n".join(lines))
-    if layout == "gpt2":
-        write_gpt2(tmp_path / "bpe", [("t", "h"), ("i", "n"), ("Ġ", "in"), ("Ġ", "s"), ("1", ",")])
-    else:
-        (tmp_path / "bpe").mkdir()
-        train_bpe.train_tokenizer(lines, 300).save(str(tmp_path / "bpe" / "tokenizer.json"))
-    data, save, folder = (tmp_path / name for name in ("data", "save", "exported"))
-    asked = (data, "--train", tmp_path / "text.txt", "--bpe", tmp_path / "bpe", "--valid-share", 0.1)
-    assert prepare_text.main([*map(str, asked), "--workers", "1"]) == 0
-    pages.run("pretrain_text", "exlm", "smoke", data, save, "--cpu", "--updates", 2)
-    trained, export_of = save / "checkpoint_last.pt", export(save / "checkpoint_last.pt", folder)
-    write_checkpoint(export_of, imported := tmp_path / "imported.pt")
-    read = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    models = [load(path, device="cpu") for path in (trained, folder, imported)]
-    found = {split: MMapIndexedDataset(str(data / split)) for split in ("train", "valid")}
-    sentences = {tuple(ids.tolist()) for split in found.values() for ids in split} - {(2,)}
-    assert {tuple(read.encode(" ".join(line.split())).ids[1:]) for line in lines} == sentences
-    for line in lines[:5]:
-        line = " ".join(line.split())
-        assert {tuple(model.encode(line)[0].tolist()) for model in models} == {(*read.encode(line).ids,)}
-        first, *others = (model.log_probs(line.replace(line.split()[1], "<mask>", 1)) for model in models)
-        for other in others:
-            torch.testing.assert_close(other, first)

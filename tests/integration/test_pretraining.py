@@ -40,20 +40,6 @@ def test_bf16_trains_on_a_cpu_as_float32_does(corpus, tmp_path):
     assert list(train(*flags, "--max-update", 10).losses()) == [9, 10]
 
 
-@pytest.mark.slow
-def test_the_log_is_free_of_warnings_and_an_error_ends_with_its_message(corpus, tmp_path):
-    """Those of fairseq's own code are silenced, there are none of ours; nothing hides an error."""
-    flags = pretraining(corpus, tmp_path, "--num-workers", 1, "--amp", "--max-update", 2)
-    then = "import sys; sys.argv += ['--max-transition-length', '3']; cli_main()"
-    output, _ = (process := commands.start("train", *flags, then=then)).communicate(timeout=300)
-    log, error = output.split("Traceback (most recent call last):")
-    assert process.returncode == 1 and len(commands.Run(log).updates) == 2
-    # torch's own word on --amp without a GPU, which is a choice of this test
-    lines = [line for line in output.splitlines() if "Warning" in line]
-    assert [line for line in lines if "CUDA is not available" not in line] == []
-    assert error.splitlines()[-1].startswith("ValueError: --max-transition-length 3")
-
-
 def validate(data, path) -> commands.Run:
     """fairseq-validate, with few more flags than it needs."""
     flags = ["--user-dir", commands.PLUGIN, "--task", "masked_lm", "--batch-size", 8, *commands.ON_CPU]

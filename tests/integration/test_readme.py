@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support import builders, glue
+from tests.support import builders, glue, squad
 from tests.support.molecules import molecules
 from tests.test_docs import PAGES, ROOT, called, commands
 
@@ -61,13 +61,8 @@ def folder(tmp_path):
     (tmp_path / "gpt2" / "dict.txt").write_text("".join(f"{i} 1\n" for i in range(258)))
     glue.write_task(tmp_path / "glue", "RTE")
     for name in ("train-v2.0.json", "dev-v2.0.json"):
-        answers = [{"text": "inn", "answer_start": lines[0].index("inn")}]
-        questions = [
-            {"id": f"{name}{i}", "question": "Where?", "answers": answers, "is_impossible": False}
-            for i in range(9)
-        ]
-        context = {"context": lines[0], "qas": questions}
-        builders.write_file(tmp_path / name, {"data": [{"paragraphs": [context]}]})
+        asked = [squad.question(f"{name}{i}", [("inn", lines[0].index("inn"))]) for i in range(9)]
+        builders.write_file(tmp_path / name, squad.squad_json(*asked, context=lines[0]))
     some = molecules(90)
     builders.write_file(tmp_path / "zinc.txt.gz", "\n".join(some[:40]))
     builders.write_file(tmp_path / "test.smi", "\n".join(some[40:50]))

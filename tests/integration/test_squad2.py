@@ -64,15 +64,3 @@ def test_questions_without_answers_are_predicted_and_not_scored(memorised, squad
     assert evaluate.main([*map(str, [memorised[0] / "checkpoint_best.pt", data, *flags])]) == 0
     assert json.loads((tmp_path / "result.json").read_text())["metrics"] == {}
     assert len(json.loads((tmp_path / "predictions.json").read_text())) == len(split.squad.questions)
-
-
-def test_data_and_models_that_do_not_fit(squad_data, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(squad_data, other)
-    (other / "dict.txt").write_text("w1 1\nw2 1\n")
-    for flags, named in (
-        (finetuning(squad_data, tmp_path, "--max-positions", 20), "--window-tokens 27"),
-        (finetuning(other, tmp_path), str(other)),
-    ):
-        with pytest.raises(ValueError, match=named):
-            train(*flags)

@@ -11,34 +11,28 @@ from sklearn.metrics import accuracy_score
 
 from fs_plugins.huggingface.export import export
 from tests.huggingface.test_export import molecule_checkpoint
-from tests.support import builders
-from tests.support.prepared import write_properties
+from tests.support import builders, prepared
 
-WORDS = builders.dictionary(builders.WORDS)
-CLASSES = ["no", "maybe", "yes"]
-GLUE = {"_name": "glue", "num_classes": 3, "init_token": 0, "separator_token": 2, "max_positions": 12}
+CLASSES = ["contradiction", "neutral", "entailment"]
+GLUE = {"_name": "glue", "num_classes": 3, "init_token": 0, "separator_token": 2, "max_positions": 36}
 GLUE |= {"shorten_method": "truncate", "classification_head_name": "h", "regression_target": False}
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Three classes of pairs, in the files of a GLUE task that is none of GLUE's."""
-    folder, rng = tmp_path_factory.mktemp("glue") / "mine-bin", np.random.default_rng(1)
-    for split, count in (("train", 9), ("valid", 8), ("other", 5)):
-        for name in ("input0", "input1"):
-            sentences = builders.rows(WORDS, rng.integers(2, 8, count), rng)
-            builders.write_split(folder / name, split, sentences, WORDS)
-        labels = [[4 + i % 3, 2] for i in range(count)]
-        builders.write_split(folder / "label", split, labels, builders.dictionary(CLASSES))
-    return folder
+@pytest.fixture
+def data(toy_inputs, tmp_path):
+    """Three classes of pairs, as of a GLUE task that is none of GLUE's; 8 rows in each development set."""
+    return shutil.copytree(toy_inputs / "glue/MNLI-bin", tmp_path / "mine-bin")
 
 
 @pytest.fixture
-def checkpoint(save_checkpoint):
+def checkpoint(save_checkpoint, data):
     """checkpoint(settings of the task, name of the head) -> its file; its criterion could not score it."""
 
     def make(task=GLUE, head="h"):
-        return save_checkpoint("mlm_tiny", "squad2", task, heads=[("classification", head, 3)])
+        heads = [("classification", head, 3)]
+        return save_checkpoint(
+            "mlm_tiny", "squad2", task, heads=heads, symbols=prepared.WORDS, data=data / "input0"
+        )
 
     return make
 
@@ -50,21 +44,21 @@ def evaluated(*words) -> dict:
 
 
 def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_path, capsys):
-    result = evaluated(checkpoint(), data, "--output", tmp_path, "--split", "valid", "other")
+    result = evaluated(checkpoint(), data, "--output", tmp_path, "--split", "valid", "valid1")
     pairs = zip(*(builders.read_split(data / name, "valid") for name in ("input0", "input1")), strict=True)
     lengths = [1 + len(first) + 2 + len(second) + 1 for first, second in pairs]  # <s> A </s> </s> B </s>
-    cut = sum(length > 12 for length in lengths)
-    assert 0 < cut < len(lengths) == 8 and 12 in lengths and result["cut"]["valid"] == [cut, 12]
-    assert f"mine valid (8 rows, {cut} of them cut to 12 tokens): accuracy" in capsys.readouterr().out
-    for split, count in (("valid", 8), ("other", 5)):
+    cut = sum(length > 36 for length in lengths)
+    assert 0 < cut < len(lengths) == 8 and result["cut"]["valid"] == [cut, 36] and 36 in lengths
+    assert f"mine valid (8 rows, {cut} of them cut to 36 tokens): accuracy" in capsys.readouterr().out
+    for split in ("valid", "valid1"):
         with (tmp_path / "predictions" / f"{split}.tsv").open() as file:
             rows = list(csv.DictReader(file, delimiter="\t"))
         truth, predicted = ([row[name] for row in rows] for name in ("label", "prediction"))
-        assert truth == [CLASSES[i % 3] for i in range(count)]
+        assert truth == [CLASSES[i % 3] for i in range(8)]
         outputs = [[float(row[f"output{i}"]) for i in range(3)] for row in rows]
         assert predicted == [CLASSES[i] for i in np.argmax(outputs, 1)]
         assert result["metrics"][split] == {"accuracy": accuracy_score(truth, predicted)}
-    assert result["rows"] == {"valid": 8, "other": 5, "train": 9} and result["metric"] == "accuracy"
+    assert result["rows"] == {"valid": 8, "valid1": 8, "train": 1013} and result["metric"] == "accuracy"
 
 
 def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_path, refused):
@@ -78,7 +72,10 @@ def test_an_exported_model_is_evaluated_as_its_checkpoint(checkpoint, data, tmp_
     config["id2label"] = {"0": CLASSES[1], "1": CLASSES[0], "2": CLASSES[2]}  # trained in this order
     builders.write_file(tmp_path / "model/config.json", config)
     message = refused(evaluate.main, tmp_path / "model", data, "--output", tmp_path / "2")
-    assert "classes are maybe, no, yes, the data's no, maybe, yes" in message
+    assert (
+        "classes are neutral, contradiction, entailment, the data's contradiction, neutral, entailment"
+        in message
+    )
     np.testing.assert_allclose(first.pop("outputs"), second.pop("outputs"), atol=1e-5)
     assert {name: first[name] for name in ("metrics", "rows")} == {n: second[n] for n in ("metrics", "rows")}
 
@@ -88,7 +85,9 @@ def test_other_molecules_have_the_properties_and_the_scale_of_the_training(save_
     names = ("a", "b", "c")
     path = molecule_checkpoint(save_checkpoint, "regression", names, (1.0, 2.0, 3.0), (4.0, 0.5, 2.0))
     rows = [([0, 1], [1, 0]), ([2], [0, 1]), ([3, 1, 2], [1, 1])]
-    folder = write_properties(tmp_path / "data", {"train": rows, "valid": rows}, "regression", builders.ATOMS)
+    folder = prepared.write_properties(
+        tmp_path / "data", {"train": rows, "valid": rows}, "regression", builders.ATOMS
+    )
     about = {**json.loads((folder / "molecules.json").read_text()), "dataset": "mine", "split": {}}
     builders.write_file(folder / "molecules.json", {**about, "names": ("c", "a")})
     metrics = evaluated(path, folder, "--output", tmp_path)["metrics"]["valid"]

@@ -2,13 +2,17 @@
 
 import csv
 import json
+import os
 import pickle
+import random
+import signal
 from pathlib import Path
 
 import prepare_smiles
 import pyarrow
 import pytest
 from fairseq.data import Dictionary
+from lib.data import binarise
 from pyarrow import parquet
 
 from fs_plugins.data.molecules import LONGEST
@@ -112,9 +116,35 @@ def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
         assert "in --train and in --valid: 2" in capsys.readouterr().out
 
 
-def test_what_is_refused(tmp_path, refused):
+def test_any_number_of_workers_gives_the_same(tmp_path, monkeypatch):
+    """Byte for byte; in the dictionary the most frequent tokens are first, then in order of characters."""
+    monkeypatch.setattr(binarise, "CHUNK", 3)
+    rng, files, contents = random.Random(1), [], []
+    for name in ("a.txt", "b.txt"):
+        texts = ("".join(rng.choices(["C", "N", "O", "=C", "Cl"], k=rng.randrange(1, 9))) for _ in range(40))
+        files.append(write(tmp_path / name, texts))
+    for workers in (1, 2, 5):
+        out, share = tmp_path / f"{workers}", ("--valid-share", 0.3)
+        found, rejected = prepare(out, *files, flags=share, workers=workers)
+        assert len(found) > 20 and len(rejected) > 10
+        names = [*binarise.SPLITS, "dict", "rejected", "prepared"]
+        contents.append({path.name: path.read_bytes() for path in out.iterdir() if path.stem in names})
+    assert contents[0] == contents[1] == contents[2] and len(contents[0]) == 2 * 2 + 3
+    dictionary = Dictionary.load(str(out / "dict.txt"))
+    counts = dict(zip(dictionary.symbols[4:], dictionary.count[4:], strict=True))
+    assert dictionary.symbols[4:] == sorted(counts, key=lambda token: (-counts[token], token))
+
+
+class Killed(prepare_smiles.SmilesEncoder):
+    def __call__(self, path, record):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_is_refused(tmp_path, refused, monkeypatch):
     out, good = tmp_path / "out", write(tmp_path / "good.txt", ["CC"])
     named = write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"])
     for train, told in ((named, "Rejected: 2 x invalid SMILES"), (good, "as copies of one molecule")):
         assert told in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)
+    monkeypatch.setattr(prepare_smiles, "SmilesEncoder", Killed)  # for which a pool would wait
+    assert "a process was killed" in refused(prepare_smiles.main, out, "--train", good, "--workers", 2)
     assert not out.exists()

@@ -1,7 +1,10 @@
 """Text in all layouts becomes the same paragraphs, and nothing is lost."""
 
+import bz2
 import csv
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import prepare_text
@@ -36,21 +39,21 @@ def prepare(bpe, tmp_path, sentences):
     return call
 
 
-def write_corpus(folder: Path, layout: str, ending: str) -> list[Path]:
-    """CORPUS in a layout; the files, in a folder of their own."""
-    if layout == "books":
-        for i, paragraphs in enumerate(CORPUS.values()):
-            wrapped = [paragraph.replace(" ", "\n", 1) for paragraph in paragraphs]
-            write_file(folder / f"{i}.txt{ending}", "\n\n".join(wrapped) + "\n")
-    else:
-        content = {"paragraphs": paragraphs_text, "json": json_text}[layout]()
-        write_file(folder / f"part{ending}", content)
+def write_corpus(folder: Path, layout: str, compress) -> list[Path]:
+    """CORPUS in a layout, as Windows writes text; the files, in a folder of their own, by names that tell
+    nothing."""
+    contents = {"paragraphs": [paragraphs_text()], "json": [json_text()]}
+    wrapped = [[one.replace(" ", "\n", 1) for one in paragraphs] for paragraphs in CORPUS.values()]
+    contents["books"] = ["\n\n".join(paragraphs) for paragraphs in wrapped]
+    for i, text in enumerate(contents[layout]):
+        write_file(folder / f"{i}", compress(f"\ufeff{text}\n".replace("\n", "\r\n").encode()))
     return sorted(folder.iterdir())
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize("layout", ["paragraphs", "books", "json"])
-def test_every_layout_in_a_folder_and_named(layout, prepare, tmp_path, capsys):
-    files = write_corpus(tmp_path / "corpus", layout, ".gz")
+def test_every_layout_in_a_folder_and_named(layout, compress, prepare, tmp_path, capsys):
+    files = write_corpus(tmp_path / "corpus", layout, compress)
     write_file(tmp_path / "corpus" / ".hidden", "no book")
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "to").symlink_to(tmp_path / "corpus")

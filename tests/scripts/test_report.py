@@ -27,12 +27,7 @@ def test_a_folder_of_the_workflow(tmp_path, capsys):
     assert report.main([str(tmp_path)]) == 0
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert capsys.readouterr().out == f"{tmp_path / 'report.md'}\n"
-    for title in (
-        "# ExLM: the paper's",
-        "Table 1: MoleculeNet",
-        "Table 3: GLUE and",
-        "Table 12: training time",
-    ):
+    for title in ("# ExLM: the paper's", "Table 1: MoleculeNet", "Table 3: GLUE and", "Table 12: training"):
         assert title in text
     top = text.split("| size |")[0]
     assert "table3/damaged/result.json" in top and "notes is not in runs.csv" in top

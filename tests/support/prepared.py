@@ -2,7 +2,7 @@
 
 ``make(folder)`` writes the same files at every call:
 
-    text, text2            pre-training text with one dictionary
+    text                   pre-training text
     molecules              pre-training SMILES
     checkpoints/NAME.pt    the models of CHECKPOINTS, untrained
     glue/TASK-bin          the tasks of GLUE, with so many training examples
@@ -69,10 +69,9 @@ MOLECULES = {"bace": 121, "bbbp": 163, "clintox": 260, "tox21": 301, "solubility
 
 def make(folder: Path) -> None:
     """Writes all of them into ``folder``; takes a few seconds."""
-    for number, name in enumerate(("text", "text2", "molecules"), 1):
-        symbols = ATOMS if name == "molecules" else WORDS
+    for seed, name, symbols in ((1, "text", WORDS), (3, "molecules", ATOMS)):
         for split, count in (("train", 40), ("valid", 10)):
-            builders.write_split(folder / name, split, _sentences(count, number, symbols), symbols)
+            builders.write_split(folder / name, split, _sentences(count, seed, symbols), symbols)
     for task in GLUE:
         _glue(folder / "glue" / f"{task}-bin", *GLUE[task], mismatched=task == "MNLI")
     _squad(folder / "squad", [37 * i for i in range(1, 33)])

@@ -36,21 +36,6 @@ def test_rows_differ_by_line_and_label(tmp_path):
     assert one != hashed([[0.0], [0.0]], "2\tC", "3\tCC")
 
 
-def test_columns_are_matched_by_name_and_may_be_called_as_others_are(tmp_path):
-    """The folder has two of the model's three properties in another order, and one more."""
-    write_folder(tmp_path, "regression", ("other", "b", "line"), [[9.0, 1.0, 2.0], [9.0, np.nan, 4.0]])
-    info = PropertyInfo("regression", ("line", "a", "b"), (0.0,) * 3, (1.0,) * 3)
-    values = np.array([[2.0, 7.0, 0.5], [5.0, 8.0, 0.25]])
-    write_results(tmp_path, tmp_path, "m", {"test": values}, tmp_path, info)
-    rows = (tmp_path / "test.predictions.csv").read_text().splitlines()
-    assert rows[0] == "line,smiles,line,line (label),a,a (label),b,b (label)"
-    assert rows[1:] == ["2,C,2,2,7,,0.5,1", "3,CC,5,4,8,,0.25,"]
-    properties = json.loads((tmp_path / "result.json").read_text())["metrics"]["test"]["properties"]
-    assert {name: one["mae"] for name, one in properties.items()} == {"line": 0.5, "a": None, "b": 0.5}
-    with pytest.raises(ValueError, match="the model x"):
-        read_split(tmp_path, "test", ("x",))
-
-
 def test_a_class_is_predicted_above_one_half(tmp_path):
     """Whether a model gives logits, or a baseline probabilities."""
     info = write_folder(tmp_path, "classification", ("a",), [[0.0], [1.0], [0.0]])

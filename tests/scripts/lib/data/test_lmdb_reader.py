@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
-from lib.data.lmdb_reader import decode_value, lmdb_file, lmdb_items
+from lib.data.lmdb_reader import decode_value, lmdb_items
 from rdkit import Chem
 
 from tests.support.builders import write_lmdb
@@ -84,10 +84,6 @@ def test_a_file(tmp_path):
     assert [value for _, value in items] == [values[int(key)] for key, _ in items]
     assert list(lmdb_items(path, by_number=True)) == [(str(i).encode(), v) for i, v in enumerate(values)]
     assert [path.name for path in tmp_path.iterdir()] == ["a.lmdb"]  # no lock file beside it
-    folder = tmp_path / "b.lmdb"  # LMDB's own layout
-    folder.mkdir()
-    path.rename(folder / "data.mdb")
-    assert list(lmdb_items(lmdb_file(folder))) == items
 
 
 def test_a_truncated_file(tmp_path):

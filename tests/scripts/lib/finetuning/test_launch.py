@@ -1,16 +1,12 @@
 """Fine-tuning on GLUE, SQuAD and molecules: schedules, positions, where it starts, what is refused."""
 
 import shutil
-import warnings
 
 import pytest
-from fairseq import options, tasks
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from lib import files
 from lib.command_line import UserError
 from lib.recipes import files_of
 
-from fs_plugins.fairseq_patches import messages
 from fs_plugins.finetuning.squad.data import Answer
 from tests.support import builders, pages, squad
 
@@ -31,40 +27,6 @@ def ask(toy_inputs):
         return pages.resolve(f"finetune_{kind}", *first, path, data or toy_inputs / about, save, *words)
 
     return make
-
-
-def test_updates_and_rows_are_those_of_fairseqs_batches(toy_inputs, tmp_path):
-    """All rows of all epochs count; long ones are cut and not left out."""
-    data, checkpoint = toy_inputs / "glue", toy_inputs / "checkpoints/exlm.pt"
-    point = ("--batch-size", 32, "--max-epoch", 4, "--warmup-ratio", 0.25, "--max-positions", 40)
-    _, *command = pages.command("finetune_glue", "RTE", checkpoint, data, tmp_path / "out", *point)
-    args = options.parse_args_and_arch(options.get_training_parser(), command)
-    with warnings.catch_warnings():
-        messages.silence_known_warnings()
-        cfg = convert_namespace_to_omegaconf(args)
-    task = tasks.setup_task(cfg.task)
-    for split in ("valid", "train"):
-        task.load_dataset(split)
-        iterator = task.get_batch_iterator(
-            task.dataset(split),
-            max_sentences=cfg.dataset.batch_size,
-            max_positions=task.max_positions(),
-            ignore_invalid_inputs=split == "train",  # as fairseq-train does
-            required_batch_size_multiple=cfg.dataset.required_batch_size_multiple,
-        )
-        batches, found = list(iterator.next_epoch_itr(shuffle=False)), {}
-        for batch in batches:
-            tokens, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
-            rows = zip(batch["id"], tokens, lengths.tolist(), strict=True)
-            found |= {int(i): row[:n].tolist() for i, row, n in rows}
-        pairs = (builders.read_split(data / "RTE-bin" / name, split) for name in ("input0", "input1"))
-        for i, (first, second) in enumerate(zip(*pairs, strict=True)):
-            whole = ["<s>", *first, "</s>", "</s>", *second, "</s>"]
-            assert found.pop(i) == [*map(task.dictionary.index, whole)][:40]
-        assert not found
-    assert cfg.lr_scheduler.total_num_update == len(batches) * 4 == 5 * 4  # 129 rows by 32
-    assert cfg.lr_scheduler.warmup_updates == 5
-    assert cfg.task.sentences == 2
 
 
 def test_another_schedule_has_the_warm_up_that_was_asked_for(ask):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lib.command_line import Flags, UserError
+from lib.command_line import UserError
 from lib.run.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint
 
 from tests.support import builders
@@ -10,10 +10,10 @@ from tests.support import builders
 
 @pytest.fixture
 def checkpoint(save_checkpoint, tmp_path):
-    """checkpoint(...) -> the file of a model with the dictionary of a, b and c in tmp_path/data."""
+    """checkpoint() -> the file of a model with the dictionary of a, b and c in tmp_path/data."""
     builders.write_dictionary(tmp_path / "data", "abc")
     about = {"symbols": builders.dictionary("abc"), "data": tmp_path / "data"}
-    return lambda arch="exlm_tiny", **more: save_checkpoint(arch, **about, **more)
+    return lambda: save_checkpoint("exlm_tiny", **about)
 
 
 def dictionary(path, text):
@@ -22,21 +22,14 @@ def dictionary(path, text):
 
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)
-def test_what_is_read(checkpoint, tmp_path, embedding):
-    path = checkpoint(ext_state_num=3, encoder_normalize_before=True, max_transition_length=9)
-    state = torch.load(path, weights_only=False)
+def test_its_dictionary(checkpoint, tmp_path, embedding):
+    """The flags that are read are in recorded commands."""
+    state = torch.load(path := checkpoint(), weights_only=False)
     state["model"][embedding] = state["model"].pop(EMBEDDINGS[0])
     torch.save(state, path)
     found = read_checkpoint(path)
     assert found.entries == 8  # a, b, c, <s>, <pad>, </s>, <unk> and <mask>
     assert found.dictionary == tmp_path / "data" / "dict.txt"
-    sizes = "--encoder-layers 2 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48 --encoder-attention-heads 4"
-    flags = f"--arch exlm_tiny {sizes} --max-positions 256 --ext-state-num 3 --encoder-normalize-before"
-    assert found.flags == Flags.of(f"{flags} --max-transition-length 9")
-    seen = (found.repeat, found.expands, found.max_positions, found.task.tokens_per_sample)
-    assert seen == (1, True, 256, 32)
-    found = read_checkpoint(checkpoint("mlm_tiny", repeat_times=4))
-    assert "--ext-state-num" not in found.flags and not found.expands and found.repeat == 4
 
 
 def test_dictionaries_that_are_not_the_checkpoints(checkpoint, tmp_path):

@@ -56,22 +56,6 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     assert job.needs == [found.output / place / "train.json"]
 
 
-def test_learning_rates_are_chosen_by_the_first_seed_and_reported_on_the_others(asked):
-    settings = asked(rates="1e-3,2e-3", seeds="1,2,5", only="p=0.15,k=4")
-    reported = [name for name in needed(settings, "table4") if f"/{EXLM}/" in name]
-    folder = f"study/{EXLM}/lr-best/seed"
-    assert reported == [f"{folder}-{seed}/{name}.json" for seed in (2, 5) for name in ("train", "probe")]
-    jobs, place = every(settings, "table4"), settings.output / "study" / EXLM
-    assert jobs[f"study/{EXLM}/best.json"].needs == [
-        place / f"lr-{lr}/seed-1/probe.json" for lr in (0.001, 0.002)
-    ]
-    best = jobs[f"{folder}-5/train.json"]
-    assert place / "best.json" in best.needs and best.flags == f"$(cat {place}/best.flags)"
-    assert text(best).endswith("--seed 5 --gpus 0")
-    assert text(jobs[f"study/{EXLM}/lr-0.002/seed-1/train.json"]).endswith("--seed 1 --gpus 0 --lr 0.002")
-    assert all("lr-default/seed-" in name for name in needed(asked(seeds="1,2"), "table4"))
-
-
 def test_the_whole_paper(asked, data, glue, tmp_path):
     """Each pre-training once, then the grids of each task and of SQuAD, and the sets of MoleculeNet."""
     write_file(tmp_path / "bace/molecules.json", "{}")
@@ -146,7 +130,7 @@ def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, name
 
 
 def test_runs_are_those_of_figure_4_and_table_4():
-    """The cells of figure 4, whose numbers test_paper.py compares with p^k."""
+    """The cells of figure 4, whose numbers test_paper.py compares with the paper's."""
     for name in ("figure3", "figure4", "figure5", "figure8", "figure9"):
         found = targets()[name].runs
         assert [f"repeated-mlm-k{run.k}-p{run.p:g}" for run in found] == [run.name for run in found]
