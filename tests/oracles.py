@@ -37,31 +37,24 @@ def weighted_paths(links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int
     return [(math.exp(score) / total, path) for score, path in scores]
 
 
-def dag_log_prob(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-    """[B] float64, by enumeration."""
-    sentences = zip(match, links, node_lengths.tolist(), target_lengths.tolist(), strict=True)
-    scores = ([score for score, _ in path_scores(*sentence)] for sentence in sentences)
-    return torch.stack([torch.tensor(each, dtype=torch.float64).logsumexp(0) for each in scores])
-
-
-def dag_posteriors(
+def dag_loss(
     match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients of the log-probability, by enumeration: the probability, given the targets, of each
-    (target, node) pair [B, M, L] and of each edge [B, L, L]."""
-    node_posterior = torch.zeros(match.shape, dtype=torch.float64)
-    edge_posterior = torch.zeros(links.shape, dtype=torch.float64)
-    totals = dag_log_prob(match, links, node_lengths, target_lengths)
-    for b, total in enumerate(totals.tolist()):
-        if total == -math.inf:
-            continue
-        for score, path in path_scores(match[b], links[b], int(node_lengths[b]), int(target_lengths[b])):
-            share = math.exp(score - total)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The log-probability [B], and its gradients: the probability, given the targets, of each (target, node)
+    pair [B, M, L] and of each edge [B, L, L]."""
+    log_probs, nodes, edges = (
+        torch.zeros(t.shape, dtype=torch.float64) for t in (target_lengths, match, links)
+    )
+    for b, sizes in enumerate(zip(node_lengths.tolist(), target_lengths.tolist(), strict=True)):
+        scores = path_scores(match[b], links[b], *sizes)
+        log_probs[b] = torch.tensor([score for score, _ in scores], dtype=torch.float64).logsumexp(0)
+        for score, path in scores if log_probs[b] > -math.inf else ():
+            share = math.exp(score - log_probs[b])
             for i, u in enumerate(path):
-                node_posterior[b, i, u] += share
+                nodes[b, i, u] += share
             for v, u in itertools.pairwise(path):
-                edge_posterior[b, v, u] += share
-    return node_posterior, edge_posterior
+                edges[b, v, u] += share
+    return log_probs, nodes, edges
 
 
 def random_graph(
@@ -134,7 +127,7 @@ def use_of_states(words: Tensor, links: Tensor, targets: Tensor, k: int) -> list
         words: log-probabilities [L, V] at the nodes; links: [L, L]; targets: [M], with L = M k.
     """
     M, result = len(targets), []
-    [posterior] = dag_posteriors(torch.zeros(1, M, M * k), links[None], *torch.tensor([[M * k], [M]]))[0]
+    _, [posterior], _ = dag_loss(torch.zeros(1, M, M * k), links[None], *torch.tensor([[M * k], [M]]))
     for i in range(1, M - 1):
         own = posterior[i, i * k : i * k + k]
         q, probs = own / own.sum(), words[i * k : i * k + k].double().exp()

@@ -20,22 +20,19 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 from fs_plugins import files
 from fs_plugins.fairseq_patches import messages, saving
+from tests.support import builders
 
 
 def save(folder, **content):
     """A checkpoint with what fairseq reads from any, and ``content``."""
-    path = folder / "checkpoint.pt"
-    history = {"optimizer_name": "FairseqAdam", "lr_scheduler_state": {}, "num_updates": 3}
-    state = {"args": None, "cfg": None, "model": {}, "optimizer_history": [history]}
-    state["extra_state"] = {"epoch": 1, "train_iterator": {"epoch": 1}}
-    torch.save({**state, **content}, path)
-    return path
+    name = {"_name": "masked_lm"}
+    return builders.save_checkpoint(folder / "a.pt", {}, {"arch": "mlm_tiny"}, name, name, **content)
 
 
-def read(path, *overrides):
+def read(path):
     with warnings.catch_warnings():
         messages.silence_known_warnings()  # again, as pytest has filters of its own
-        return checkpoint_utils.load_checkpoint_to_cpu(str(path), *overrides)
+        return checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
 def test_scores_of_numpy_are_read(tmp_path):

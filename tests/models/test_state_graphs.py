@@ -8,10 +8,8 @@ import torch
 
 from fs_plugins.exlm.transitions import GRAPHS, edge_mask
 from tests import oracles
+from tests.criterions.batch import BATCH, SENTENCES, WORDS
 from tests.support import builders
-
-WORDS = builders.dictionary(20)
-SENTENCES = [builders.sentence(WORDS, 5, [2, 4]), builders.sentence(WORDS, 2, [1], seed=1, end=False)]
 
 
 def has_edge(graph: str, k: int, v: int, u: int) -> bool:
@@ -45,7 +43,7 @@ def test_the_least_length_leaves_every_sentence_a_path(graph, k):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_loss_equals_enumeration_of_all_paths(graph, k):
     model = builders.exlm(WORDS, ext_state_num=k, state_graph=graph).double()
-    loss, _, log = builders.criterion(WORDS)(model, builders.sample(WORDS, SENTENCES))
+    loss, _, log = builders.criterion(WORDS)(model, BATCH)
     expected = 0.0
     for tokens, targets in SENTENCES:
         states, _ = model(tokens[None], target=targets[None])
