@@ -237,12 +237,11 @@ def smiles_of(dictionary: Path) -> str | None:
 def main(argv: list[str] | None = None) -> None:
     args = parser().parse_args(argv)
     known, lmdbs = KNOWN.get(args.dataset, KnownSet()), args.source.is_dir()
-    if lmdbs and args.split_column:
-        raise UserError(f"--split-column {args.split_column}: the files of {args.source} are a split already")
+    if lmdbs and (given := args.split or args.split_column):
+        option = "--split" if args.split else "--split-column"
+        raise UserError(f"{option} {given}: the files of {args.source} are a split already, leave it out")
     if not (args.split_column or lmdbs):
         args.split = args.split or "scaffold"
-    elif args.split:
-        raise UserError(f"--split {args.split}: the files of {args.source} are a split already, leave it out")
     allow_valence = args.valence == "allow" if args.valence else known.allow_valence
     dictionary, names = read_dictionary(args.dictionary), args.label_columns or known.labels
     with new_folder(args.output) as folder:

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, script
+from lib.command_line import UserError, script
 from lib.files import MANIFEST, RESULT, claim, read_json, scores_of
 
 from fs_plugins.files import LOCK_SECONDS, copy, write_json
@@ -43,11 +43,12 @@ def take(save: Path, record: dict) -> str:
         if kept.is_file() and any(save.glob("*.pt")):
             vocabulary.check(Vocabulary.read(kept), "choose another SAVE, or the data of its run")
         inputs[DICT_FILE] = vocabulary.identity
-    start, about = record["start"], {"runs": record["runs"], "start": record["start"]}
+    start, workers = record["start"], record["workers"]
+    about = {"runs": record["runs"], "start": start, "workers": [workers]}
     claim(save, record["settings"], inputs, record["command"], RESULTS, **about)
-    manifest, flags = read_json(save / MANIFEST), Flags.of(record["runs"][2:])
-    workers = {flags.whole("--distributed-world-size", 1), *manifest.get("workers", ())}
-    write_json(save / MANIFEST, {**manifest, "workers": sorted(workers)})
+    manifest = read_json(save / MANIFEST)
+    if workers not in manifest["workers"]:
+        write_json(save / MANIFEST, {**manifest, "workers": sorted([*manifest["workers"], workers])})
     for path in save.glob("checkpoint*.pt.[0-9]*.tmp"):  # left by a run that was killed
         path.unlink()
     if record["dictionary"]:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,9 +77,8 @@ class Training:
 
     def all_settings(self) -> dict:
         """Returns what may not differ when the run is resumed, the flags of fairseq-train among it."""
-        flags = {name: " ".join(values) for name, values in sorted(self.flags.items())}
-        kept = {name: v for name, v in flags.items() if not FREE.match(name) and name not in self.free}
-        return self.settings | kept
+        flags = fixed(self.flags, self.free)
+        return self.settings | {name: " ".join(flags[name]) for name in sorted(flags)}
 
     @property
     def dropped(self) -> list[str]:
@@ -97,7 +96,13 @@ class Training:
             "dictionary": self.dictionary and str(self.dictionary),
             "start": self.start and str(self.start.resolve()),
             "evaluated": self.evaluation is not None,
+            "workers": self.flags.whole("--distributed-world-size"),
         }
+
+
+def fixed(flags: Flags, free: Container[str] = ()) -> Flags:
+    """Returns the flags that a resumed run may not change: those that neither FREE nor ``free`` has."""
+    return Flags({name: flags[name] for name in flags if not FREE.match(name) and name not in free})
 
 
 def arguments(

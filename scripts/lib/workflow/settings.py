@@ -9,7 +9,7 @@ from lib.command_line import Flags, UserError, above_zero, count, named_path, po
 from lib.files import CONFIGS, check_same, read_json, sha256
 from lib.glue import TASKS
 from lib.recipes import FLAGS, GRIDS
-from lib.run.launch import FREE
+from lib.run.launch import fixed as fixed_flags
 from lib.workflow.runs import FOREST, UNTRAINED
 
 from fs_plugins.files import write_json
@@ -121,8 +121,7 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     """Returns what may not differ between results. Data and models that are not given may be added later;
     without ``data``, size smoke has its own."""
     values = {name: getattr(settings, name) for name in FIXED}
-    flags = Flags.of(shlex.split(settings.flags))
-    values["flags"] = str(Flags({name: flags[name] for name in flags if not FREE.match(name)}))
+    values["flags"] = str(fixed_flags(Flags.of(shlex.split(settings.flags))))
     values["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
     values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
     values |= dict.fromkeys(f"init_from {name}" for name in settings.models)

@@ -37,7 +37,7 @@ esac
     )
     python.chmod(0o755)
     record = {"settings": {"--lr": "1"}, "inputs": {}, "command": ["a"], "runs": ["a"], "dictionary": None}
-    record = json.dumps({**record, "start": None, "evaluated": True})
+    record = json.dumps({**record, "start": None, "evaluated": True, "workers": 1})
     save = tmp_path / "a b"
     lists = "flags=(--lr 1) evaluation=(--device cpu) drop=(checkpoint_last.pt)"
     plan = f"save='{save}' data=d note= print= record='{record}' {lists}"
@@ -69,6 +69,8 @@ def test_a_training_and_its_evaluation_unless_one_fails(bash):
     assert (manifest["settings"], manifest["command"]) == ({"--lr": "1"}, ["a"])
     for name in ("last", "best"):
         write_file(bash.save / f"checkpoint_{name}.pt", "")
+    assert bash("exit 3", plan=bash.plan.replace('"workers": 1', '"workers": 4')).returncode == 3
+    assert json.loads((bash.save / files.MANIFEST).read_text())["workers"] == [1, 4]
     assert bash("exit 0").returncode == 0
     assert [path.name for path in bash.save.glob("*.pt")] == ["checkpoint_best.pt"]  # the last is of no use
 
