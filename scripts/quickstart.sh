@@ -3,14 +3,14 @@
 #
 #   bash scripts/quickstart.sh [smiles | text] [options]
 #
-#   smiles        the molecules that RDKit ships (default); ExLM is then fine-tuned on a property
+#   smiles        the molecules that RDKit ships (default)
 #   text          English from CPython's documentation
 #   --output DIR  where everything goes (default: runs/quickstart-smiles or runs/quickstart-text)
 #   --updates N   of each pre-training (default: 1200; smiles: 600)
 #   --seed N      random seed (default: 1)
 #
 # It takes about 3 minutes on two cores; the first call also makes .venv. If interrupted, rerun the same command to
-# resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and curve.png.
+# resume. Each step is a script that you can call yourself; DIR holds what they write, table.txt and two pictures.
 set -euo pipefail
 ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
 here=$PWD
@@ -38,19 +38,15 @@ source scripts/environment.sh
 export OMP_NUM_THREADS=1 # for each training; models this small gain little from more
 mkdir -p "$out"
 
-# train NAME SCRIPT ARGUMENT...: trains $out/NAME in the background; shows its progress
+# train MODEL FLAG...: trains $out/MODEL in the background; shows its progress
 trainings=()
 train() {
     set -m # in a process group of its own, to be ended as a whole
-    bash "scripts/$2" "${@:3}" "$out/$1" --cpu --seed "$seed" "${flags[@]}" |
+    bash "scripts/pretrain_$kind.sh" "$1" quickstart "$out/data-bin" "$out/$1" --cpu --seed "$seed" "${@:2}" |
         sed -un 's#.*| valid | .*"valid_loss": "\([^"]*\)".*"valid_num_updates": "\([^"]*\)".*#'"  $1: update \2, valid loss \1#p; /^error/p" ||
         { echo "error: $1 failed: see above, or the end of $out/$1/train.log" >&2 && exit 1; } &
     trainings+=($!)
     set +m
-}
-finish() {
-    for _ in "${trainings[@]}"; do wait -n; done # the first that fails ends all
-    trainings=()
 }
 stop() { while kill -- ${trainings[@]+"${trainings[@]/#/-}"} 2>/dev/null; do sleep 0.2; done; }
 trap stop EXIT # also if one of them fails
@@ -65,26 +61,17 @@ if [[ $kind == text ]]; then
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
-    [[ -e $out/pretrain.smi ]] || "$python" -m lib.data.rdkit_molecules "$out"/{pretrain.smi,logP.csv}
+    [[ -e $out/pretrain.smi ]] || "$python" -m lib.data.rdkit_molecules "$out/pretrain.smi"
     [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
 fi
 
 echo "Pre-training two models, some 2 minutes on two cores; each has a loss of its own"
 flags=(--updates "$updates" --p "$p" --log-interval "$(((updates + 29) / 30))" --save-interval-updates "$(((updates + 5) / 6))" --keep-interval-updates -1)
-train mlm "pretrain_$kind.sh" mlm quickstart "$out/data-bin"
-train exlm "pretrain_$kind.sh" exlm quickstart "$out/data-bin" --k 2
-finish
+train mlm "${flags[@]}"
+train exlm "${flags[@]}" --k 2
+for _ in "${trainings[@]}"; do wait -n; done # the first that fails ends all
+trainings=()
 
-if [[ $kind == smiles ]]; then
-    echo "Fine-tuning ExLM on Crippen's logP, pre-trained and from scratch: a minute or two"
-    [[ -e $out/logP ]] || "$python" scripts/prepare_moleculenet.py logP "$out/logP.csv" "$out/logP" \
-        --dictionary "$out/data-bin/dict.txt" --kind regression --split random
-    flags=(--max-epoch 5 --batch-size 32 --lr 1e-3)
-    train finetune/pretrained finetune_moleculenet.sh logP "$out/exlm/checkpoint_last.pt" "$out/logP"
-    flags+=(--scratch)
-    train finetune/scratch finetune_moleculenet.sh logP "$out/exlm/checkpoint_last.pt" "$out/logP"
-    finish
-fi
 echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m fs_plugins.measures joint "$out"/{mlm,exlm}/checkpoint_{*_*,last}.pt --mask-prob "$p" \
     --max-sentences 500 --device cpu --output "$out/joint.json" --overwrite
