@@ -78,8 +78,7 @@ def main(argv: list[str] | None = None) -> None:
             print(f"  {name}: {questions} ({unanswerable:,} without an answer) on {contexts} of {tokens}")
             for ids, what in (
                 (unlabelled, "without answers that may have some: the split can be predicted, not scored"),
-                (squad.not_in_context, "with an answer not in its context"),
-                (squad.moved, "with an answer not at its answer_start; its nearest occurrence is used"),
+                (squad.misplaced, "with an answer not at its answer_start, which is not trained on"),
             ):
                 if ids:
                     print(f"  {name}: {counted(len(ids), 'question')} {what}: {', '.join(ids[:5])}")

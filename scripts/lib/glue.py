@@ -16,11 +16,10 @@ from fs_plugins.files import atomic, naming_errors
 from fs_plugins.finetuning.glue.task import GlueTask
 from lib.command_line import Flags, UserError, counted
 from lib.files import write_result
-from lib.recipes import GRIDS, RECIPES, Recipe, files_of, points_of, positions, repetition
-from lib.run.checkpoints import Pretrained, check_dictionary, read_checkpoint
+from lib.recipes import GRIDS, RECIPES, Recipe, points_of, positions, repetition
+from lib.run.checkpoints import Pretrained
 
 BOS, EOS = 0, 2  # <s> and </s> of every fairseq dictionary
-FROM_MNLI = ("RTE", "MRPC", "STS-B")  # tasks that RoBERTa's recipe starts from a model fine-tuned on MNLI
 SCORES = (0.0, 5.0)  # lowest and highest label of STS-B, the regression
 # columns of CoLA's files with labels, which have no header
 COLA_COLUMNS = ("source", "label", "mark", "sentence")
@@ -169,7 +168,6 @@ def read_split(path: Path, task: Task, split: str, skip_broken: bool) -> tuple[p
 def add_options(add: Callable) -> None:
     """Adds finetune_glue.sh's own options, by ``add_argument``."""
     add("--recipe", choices=GRIDS, default=GRIDS[0], help="default: %(default)s")
-    add("--init-from", type=Path, metavar="FILE", help="a checkpoint fine-tuned on MNLI to start from")
     add("--test", action="store_true", help="predict the test sets too, for gluebenchmark.com")
     kept = "keep scores and predictions only, as a grid search does"
     add("--drop-checkpoints", action="store_true", help=kept)
@@ -179,8 +177,6 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     """Returns what fairseq-train is called with."""
     task = task_named(args.task)
     data = Path(args.data, f"{task.name}-bin")
-    if args.init_from:
-        check_mnli(read_checkpoint(args.init_from), pretrained)
     splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
     valid, tests = ([s for s in splits if s.startswith(part)] for part in ("valid", "test"))
     if args.test and not tests:
@@ -200,19 +196,7 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
         metrics=("score", "accuracy", "loss", "nll_loss"),
         evaluation=["--split", *valid, *(tests if args.test else ())],
         settings={"task": task.name, "test": args.test},
-        inputs={"init_from": files_of(args.init_from)} if args.init_from else {},
     )
-
-
-def check_mnli(mnli: Pretrained, pretrained: Pretrained) -> None:
-    """Raises UserError unless a model was fine-tuned on MNLI, from a pre-training like the other's."""
-    if (classes := mnli.task.get("num_classes")) != 3:
-        raise UserError(
-            f"--init-from {mnli.path} was trained by {mnli.task._name} with {classes} classes, not on MNLI, "
-            "which has 3: give the checkpoint_best.pt of finetune_glue.sh MNLI"
-        )
-    if mnli.dictionary:
-        check_dictionary(pretrained, mnli.dictionary, "both have to be of one pre-training")
 
 
 # ---- predictions

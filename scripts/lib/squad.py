@@ -24,8 +24,8 @@ QUESTIONS = 11_873  # of the official development set
 def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
     """Reads the questions of files of one split.
 
-    An answer that is not where its ``answer_start`` says is taken at its nearest occurrence in the context.
-    One that is not in the context at all keeps its text, for evaluation, and has no place. Both are counted.
+    An answer that is not where its ``answer_start`` says keeps its text, for evaluation, and has no place: it
+    is not trained on. Such questions are counted.
 
     Args:
         paths: files of JSON, plain or compressed; their questions follow each other.
@@ -59,7 +59,7 @@ def read_squad(paths: Sequence[Path], split: str) -> tuple[Squad, list[str]]:
             f"such as {unlabelled[0]}: to predict them, prepare them by --split test"
         )
     if split == "train" and not any(q.answers and q.answers[0].start >= 0 for q in squad.questions):
-        raise UserError(f"no question of {names} has an answer that is in its context")
+        raise UserError(f"no question of {names} has an answer that is at its answer_start")
     return squad, unlabelled
 
 
@@ -69,22 +69,14 @@ def _add_question(squad: Squad, entry: dict) -> Question:
     listed = entry.get("answers") or []
     answers = [Answer(a["text"], _place(context, a["text"], a["answer_start"])) for a in listed]
     if any(answer.start < 0 for answer in answers):
-        squad.not_in_context.append(name)
-    if any(answer.start not in (-1, a["answer_start"]) for answer, a in zip(answers, listed, strict=True)):
-        squad.moved.append(name)
+        squad.misplaced.append(name)
     squad.questions.append(Question(name, entry["question"], len(squad.contexts) - 1, tuple(answers)))
     return squad.questions[-1]
 
 
 def _place(context: str, answer: str, given: int) -> int:
-    """Returns where the answer begins: at ``given``, else at its nearest occurrence, else -1."""
-    if not answer.strip():
-        return -1
-    if given >= 0 and context.startswith(answer, given):
-        return given
-    before, after = context.rfind(answer, 0, max(given, 0) + len(answer)), context.find(answer, max(given, 0))
-    places = [place for place in (before, after) if place >= 0]
-    return min(places, key=lambda place: abs(place - given), default=-1)
+    """Returns where the answer begins: ``given``, or -1 if it is not there."""
+    return given if given >= 0 and answer.strip() and context.startswith(answer, given) else -1
 
 
 def add_options(add: Callable) -> None:

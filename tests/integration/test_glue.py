@@ -34,8 +34,8 @@ def finetune(place, capsys, monkeypatch):
     """finetune_glue.sh in this process; what it says."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
-    def call(task: str, save: str, *flags) -> str:
-        model = place / "pretrained/checkpoint_last.pt"
+    def call(task: str, save: str, *flags, start: str = "pretrained/checkpoint_last.pt") -> str:
+        model = place / start
         said = pages.run("finetune_glue", task, model, place / "bin", place / save, "--cpu", *flags)
         return said + capsys.readouterr().out
 
@@ -107,15 +107,13 @@ def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
 
     model = place / "mnli/checkpoint_best.pt"
     one = ("--lr", "1e-30", "--max-epoch", "1")
-    finetune("SST-2", "after-mnli", *one, "--init-from", model)
+    finetune("SST-2", "after-mnli", *one, start="mnli/checkpoint_best.pt")
     paths = model, place / "after-mnli/checkpoint_best.pt"
     before, after = (commands.load_checkpoint(path)["model"] for path in paths)
     assert "classification_heads.sst2.dense.weight" in after
     assert "classification_heads.mnli.dense.weight" not in after
     encoder = [name for name in before if name.startswith("encoder.")]
     assert encoder and all((before[name] == after[name]).all() for name in encoder)
-    manifest = json.loads((place / "after-mnli/result.json").read_text())["manifest"]
-    assert set(manifest["inputs"]) == {"checkpoint", "data", "dict.txt", "init_from"}
 
 
 @pytest.mark.slow

@@ -127,24 +127,6 @@ def test_long_paragraphs_are_split_and_nothing_is_lost(limit, prepare, tmp_path)
     assert found == [*(t[i : i + limit] for t in texts for i in range(0, len(t), limit)), ""]
 
 
-CLEANED = {
-    "Call main() (or) if a <b and c> d": "Call main if a d",
-    "3 < 4 &amp; <b>bold</b><br/> 5 &gt; 2": "3 < 4 & bold 5 > 2",
-    "Paris (; ) is (or ) a city (in France)": "Paris is a city (in France)",
-    "&lt;ref name=x&gt;note&lt;/ref&gt;": "note",
-}
-
-
-def test_only_wikipedia_is_cleaned_of_markup(prepare, tmp_path):
-    """Of other text, a program's brackets are text."""
-    plain = [{"text": text, "title": "Call"} for text in CLEANED]
-    wikipedia = [{"text": f"T\n{text}", "title": "T", "id": 1, "url": "u"} for text in CLEANED]
-    for out, rows, kept in (("a", plain, CLEANED), ("b", wikipedia, CLEANED.values())):
-        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-        found, _ = prepare(write_file(tmp_path / f"{out}.jsonl", lines), out=out)
-        assert found == [line for text in kept for line in (text, "")]
-
-
 def test_cleaning_loses_no_word(prepare, tmp_path):
     """Lines are paragraphs; one without or with ASCII's blanks alone ends a document."""
     odd = "  two \t blanks\u00a0and\u2003more soft\u00adhyphen \ufeffmark bell\x07 zero\u200bwidth क्\u200dष"

@@ -203,11 +203,8 @@ def paragraphs_text() -> str:
 
 
 def json_text() -> str:
-    about = {"id": "1", "url": "https://x?curid=1"}
-    return "".join(
-        json.dumps({**about, "title": title, "text": f"{title}\n\n" + "\n".join(paragraphs) + "\n"}) + "\n"
-        for title, paragraphs in CORPUS.items()
-    )
+    texts = ("\n".join(paragraphs) + "\n" for paragraphs in CORPUS.values())
+    return "".join(json.dumps({"id": "1", "text": text}) + "\n" for text in texts)
 
 
 def corpus_sentences() -> list[str]:

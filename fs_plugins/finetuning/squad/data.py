@@ -37,10 +37,8 @@ class Squad:
     contexts: list[str] = field(default_factory=list)  # the paragraphs
     # the questions, each with the index of its context
     questions: list[Question] = field(default_factory=list)
-    # ids of the questions some of whose gold answers are not in their context
-    not_in_context: list[str] = field(default_factory=list)
-    # ids of those with an answer that was not where the file says, but elsewhere in the context
-    moved: list[str] = field(default_factory=list)
+    # ids of the questions some of whose gold answers are not at their ``answer_start``
+    misplaced: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -6,7 +6,6 @@ json        {"text": "..."}, one document per line; a line of the text is a para
 """
 
 import hashlib
-import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -20,10 +19,7 @@ from lib.data.text_files import lines_of, opened, suffix_of
 PARAGRAPHS, BOOKS, JSON = "paragraphs", "books", "json"
 PLAIN = (PARAGRAPHS, BOOKS)  # layouts that nothing tells
 COLUMN = "text"
-WIKIPEDIA = {"id", "url", "title"}  # of WikiExtractor's and wikimedia's JSON, beside the text
 _BLANKS = " \t\r\v\f"
-_TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
-_EMPTY_BRACKETS = re.compile(r"\s*\((?:[\s,;:–-]|or|and)*\)")
 _INVISIBLE = re.compile(
     "[\u0000-\u0008\u000e-\u001b\u007f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff"
     "\ud800-\udfff]"  # halves of characters, which JSON may have
@@ -69,20 +65,17 @@ def documents_of(path: Path, layouts: dict[Path, str]) -> Iterator[list[Line]]:
 def paragraphs_of(document: list[Line], layout: str, column: str) -> tuple[list[Line], list[Line], float]:
     """Returns the clean paragraphs of a document; (number, reason) of the lines that cannot be read; and a
     hash of the content in [0, 1), by which it is for training or for validation wherever it is."""
-    lines, faults, wikipedia = [], [], False
+    lines, faults = [], []
     for number, text in document:
         if invalid := re.search("[\udc80-\udcff]", text):
             byte = ord(invalid[0]) - 0xDC00
             faults.append((number, f"invalid UTF-8: byte {byte:#04x}"))
         elif layout == JSON:
             try:
-                row = json.loads(text)
-                texts, wikipedia = row[column].split("\n"), row.keys() >= WIKIPEDIA
+                texts = json.loads(text)[column].split("\n")
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 faults.append((number, f"not a document in JSON: {type(error).__name__}: {error}"))
                 continue
-            if wikipedia and texts[0].strip() == str(row["title"]).strip():
-                texts = texts[1:]
             lines = [(number, text) for text in texts]
         else:
             lines.append((number, text))
@@ -90,9 +83,6 @@ def paragraphs_of(document: list[Line], layout: str, column: str) -> tuple[list[
     if layout == BOOKS and not all(text.strip() for _, text in lines):  # lines are wrapped
         groups = [[*group] for full, group in groupby(lines, lambda line: bool(line[1].strip())) if full]
         lines = [(group[0][0], " ".join(text.strip() for _, text in group)) for group in groups]
-    if wikipedia:  # left-over tags, and brackets that a template left empty
-        plain = ((number, _TAGS.sub("", html.unescape(text))) for number, text in lines)
-        lines = [(number, _EMPTY_BRACKETS.sub("", text)) for number, text in plain]
     paragraphs = [(number, cleaned) for number, text in lines if (cleaned := clean(text))]
     return paragraphs, faults, int.from_bytes(digest.digest()[:8], "big") / 2**64
 

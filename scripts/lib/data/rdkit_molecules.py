@@ -1,5 +1,5 @@
-"""The molecules that RDKit ships, some 15,000: the first 5,000 of the NCI's open database, and 10,000 of WEHI's
-screening library.
+"""The molecules that RDKit ships, some 15,000: the first 5,000 of the NCI's open database, and 10,000 of
+WEHI's screening library.
 
     python -m lib.data.rdkit_molecules pretrain.smi
 """

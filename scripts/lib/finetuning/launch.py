@@ -52,7 +52,10 @@ def resolve(name: str, words: list[str]) -> Training:
     args = arguments(f"finetune_{name}.sh", about, names, words, partial(add_options, name), REFUSED)
     workers, device_flags = devices(args, one_gpu=name != "squad")
     pretrained = read_checkpoint(args.checkpoint)
-    if not is_pretraining(task := pretrained.task._name):  # its scores would pass for the pre-training's
+    of_mnli = name == "glue" and pretrained.task.get("num_classes") == 3  # alone: others have two or one
+    if not (
+        of_mnli or is_pretraining(task := pretrained.task._name)
+    ):  # its scores would pass for the other's
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     recipe = benchmark(name).recipe(args, pretrained)
     about = {"evaluation": recipe.evaluation, "settings": recipe.settings, "metrics": recipe.metrics}
@@ -83,7 +86,7 @@ def resolve(name: str, words: list[str]) -> Training:
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from
-        training.start = start = getattr(args, "init_from", None) or args.checkpoint
+        training.start = start = args.checkpoint
         flags.set("--finetune-from-model", (args.save / IMPORTED if start.is_dir() else start).resolve())
     if workers > 1:  # the LM head and the transitions are not computed
         flags.set("--find-unused-parameters")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fs_plugins.files import atomic, write_text
 
 # a cell of a column of numbers
-NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†‡]+.*)?|-|")
+NUMBER = re.compile(r"[-+]?\d[\d,./]*(e[-+]?\d+)?%?( ± .*| \(.*|[*†]+.*)?|-|")
 _SPECIAL = re.compile(r"([\\`*_|<>\[\]&~#])")
 
 

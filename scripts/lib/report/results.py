@@ -79,7 +79,7 @@ def finetuned(content: dict) -> dict:
             rows, official = content["rows"], TASKS[task].official
             whole = all(rows[split] == official[split] for split in ("train", *TASKS[task].valid_splits))
         row["point"], row["choice"] = Point(**point).key, metrics["valid"].get(content["metric"])
-        row["marks"] = ("" if whole else "†") + ("‡" if manifest["inputs"].get("init_from") else "")
+        row["marks"] = "" if whole else "†"
     return row
 
 

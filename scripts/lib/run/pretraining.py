@@ -16,7 +16,6 @@ from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.cost import cost_text, expanded
 from lib.run.launch import LAST, Training, arguments, as_bash, devices, drop_schedule
 
-from fs_plugins.criterions import trains_transitions
 from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary
 from fs_plugins.files import naming_errors
 
@@ -42,10 +41,6 @@ FREE = (
 START = {"--restore-file", "--finetune-from-model", "--continue-once"}
 VALIDATION = {"--max-valid-steps", "--batch-size-valid", "--max-tokens-valid"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
-USE_OF_STATES = (
-    "use of states     valid_states in the log (1: collapsed), valid_divergence (bits by which they differ): "
-    "docs/analysis.md"
-)
 
 
 def add_options(add: Callable) -> None:
@@ -69,8 +64,6 @@ def resolve(corpus: str, words: list[str]) -> Training:
     training = training_of(corpus, words)
     if training.args.print:
         training.note = cost_text(corpus, training.data, training.flags)
-        if trains_transitions(training.flags.value("--criterion")):
-            training.note += "\n" + USE_OF_STATES
     else:
         check_data(corpus, training)
     return training

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from lib import squad
 from lib.command_line import Flags, UserError
 from lib.files import CONFIGS, RESULT, ROOT, read_json
-from lib.glue import FROM_MNLI, TASKS
+from lib.glue import TASKS
 from lib.recipes import points_of
 from lib.run.launch import LAST
 from lib.workflow.runs import (
@@ -156,7 +156,7 @@ def check(settings: Namespace, name: str) -> None:
         for task in tasks_of(settings, target):
             inner = f"{task}-bin/input0" if task in TASKS else ""
             paths.append(Path(data_of(settings, task), inner, DICT_FILE))
-        for path in map(Path, (*paths, *settings.models.values(), *settings.init_from.values())):
+        for path in map(Path, (*paths, *settings.models.values())):
             if not path.exists():
                 raise UserError(f"{target.name}: {path} does not exist: prepare it first, or plan with -n")
         for path in paths[1:]:
@@ -262,7 +262,6 @@ def finetune(settings: Namespace, folder: Path) -> Job:
         words += ["--max-epoch", settings.max_epoch] if settings.max_epoch else []
         words += ["--scratch"] if model == UNTRAINED else []
     if table != STUDY:
-        mnli = settings.init_from.get(model) if task in FROM_MNLI else None
-        words += [*(["--init-from", mnli] if mnli else []), *shlex.split(settings.finetune_flags)]
+        words += shlex.split(settings.finetune_flags)
     trained = [start.with_name(RULES["pretrain"])] if start.is_relative_to(settings.output / STUDY) else []
     return Job(words, trained + best_of(settings, place, point), gpus)

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("--size", choices=SIZES, default="smoke")
     for name in ("data", "smiles", "glue", "squad"):
         add(f"--{name}")
-    for name in ("moleculenet", "models", "init_from"):
+    for name in ("moleculenet", "models"):
         add(f"--{name}", type=named_path, nargs="+", default=[])
     for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
         add(f"--{name}", type=positive)
@@ -79,7 +79,7 @@ def read(config: dict) -> argparse.Namespace:
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
-    for name in ("moleculenet", "models", "init_from", "only"):
+    for name in ("moleculenet", "models", "only"):
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
@@ -87,8 +87,6 @@ def read(config: dict) -> argparse.Namespace:
         raise UserError("rates: give two or more, and two seeds or more, the first of which chooses a rate")
     if taken := {UNTRAINED, FOREST} & settings.models.keys():
         raise UserError(f"models={min(taken)}: table 1 has its own row of that name, choose another")
-    if unknown := settings.init_from.keys() - settings.models.keys():
-        raise UserError(f"init_from {min(unknown)} is none of models: {', '.join(settings.models)}")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
@@ -124,12 +122,11 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     values["flags"] = str(fixed_flags(Flags.of(shlex.split(settings.flags))))
     values["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
     values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
-    values |= dict.fromkeys(f"init_from {name}" for name in settings.models)
     if settings.size == "smoke":
         values["data"] = None
     paths = {name: getattr(settings, name) for name in ("data", "smiles", "squad")}
     paths |= {f"glue {path.name}": path for path in Path(settings.glue or "none").glob("*-bin")}
-    for name in ("moleculenet", "models", "init_from"):
+    for name in ("moleculenet", "models"):
         paths |= {f"{name} {key}": path for key, path in getattr(settings, name).items()}
     for name, path in ((name, Path(path)) for name, path in paths.items() if path):
         files = [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]

@@ -18,17 +18,14 @@ def test_plain_and_compressed_and_several_files(tmp_path):
     assert [q.id for q in squad.questions] == ["q1", "q2", "q3"]
     assert [q.context for q in squad.questions] == [0, 0, 1] and squad.contexts == [CONTEXT] * 2
     assert [[a.text for a in q.answers] for q in squad.questions] == [["911"], [], ["Rollo", "911"]]
-    assert not squad.not_in_context and not squad.moved and not unlabelled
+    assert not squad.misplaced and not unlabelled
 
 
-def test_an_answer_elsewhere_is_taken_at_its_nearest_place(tmp_path):
-    for given_at, expected in ((22, 20), (1, 0), (9, 0), (11, 20), (33, 44), (-4, 0), (900, 44)):
-        path = write_file(tmp_path / "a.json", squad_json(question(answers=[("Rollo", given_at)])))
-        squad, _ = read_squad([path], "train")
-        assert squad.questions[0].answers == (Answer("Rollo", expected),) and squad.moved == ["q1"]
-    path = write_file(tmp_path / "a.json", squad_json(question("odd", [("1066", 3)]), question("q2")))
-    squad, _ = read_squad([path], "train")
-    assert squad.not_in_context == ["odd"] and squad.questions[0].answers == (Answer("1066", -1),)
+def test_an_answer_elsewhere_has_no_place(tmp_path):
+    for answer, start in (("Rollo", 1), ("Rollo", -4), ("Rollo", 900), ("1066", 3)):
+        asked = question("odd", [(answer, start)]), question("q2")
+        squad, _ = read_squad([write_file(tmp_path / "a.json", squad_json(*asked))], "train")
+        assert squad.misplaced == ["odd"] and squad.questions[0].answers == (Answer(answer, -1),)
 
 
 def test_questions_without_answers_can_be_predicted_only(tmp_path):

@@ -98,7 +98,5 @@ def test_what_may_change_when_a_run_is_resumed(ask, toy_inputs, tmp_path):
         assert found[name] != settings.get(name)
     (data / "RTE-bin" / "more").write_text("other data")
     assert made(data=data)[1] != inputs
-    mnli = toy_inputs / "checkpoints" / "mnli.pt"
-    assert made("--init-from", mnli)[1] == {**inputs, "init_from": files.sha256(mnli)}
     shards = [builders.write_file(tmp_path / f"model-{i}.safetensors", "") for i in (1, 2)]
     assert files_of(tmp_path) == [tmp_path / "config.json", *shards]

@@ -88,4 +88,3 @@ def test_models_and_grids_of_the_tables(check, tmp_path, glue, checkpoint):
     check("grid: there", **given, only="lr=2e-5")
     check("grid: there", **given, finetune_seeds="2,1")
     check("models a: there", **{**given, "models": f"a={other}"})
-    check("init_from a: there", **given, init_from=f"a={other}")
