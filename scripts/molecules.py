@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 from lib.command_line import UserError, argument_parser, counted, positive, script
 from lib.data.frames import TableFormat, add_table_arguments, column_of, frames_of
-from lib.files import DIGITS, RESULT, digits, plain_cell, read_json
+from lib.files import DIGITS, plain_cell
 
 from fs_plugins.files import atomic, check_absent
 
@@ -104,14 +104,6 @@ class Writer:
         self.file.flush()
 
 
-def tested(model: Path) -> str:
-    """Returns what a model was worth on its test set, by result.json beside it; "" if that is unknown."""
-    result = (read_json(model.parent / RESULT) if model.is_file() else None) or {}
-    test, names = result.get("metrics", {}).get("test", {}), (result.get("metric"), "r2")
-    shown = ", ".join(f"{name} {digits(test[name])}" for name in names if test.get(name) is not None)
-    return shown and f"on the test set of the training: {shown}"
-
-
 @script
 def main(argv: list[str] | None = None) -> int:
     parser = argument_parser(__doc__)
@@ -169,8 +161,6 @@ def main(argv: list[str] | None = None) -> int:
     if unread:
         lines = ", ".join(map(str, unread[:10])) + (", ..." if len(unread) > 10 else "")
         print(f"{len(unread):,} could not be read (empty rows, with the reason): lines {lines}")
-    if args.what == "predict" and (scores := tested(args.model)):
-        print(scores)
     if interrupted:
         print("interrupted: these are the rows so far", file=sys.stderr)
     return 130 if interrupted else 0

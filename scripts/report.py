@@ -13,14 +13,13 @@ from pathlib import Path
 import lib  # noqa: F401  (finds the environment)
 import matplotlib.figure  # noqa: F401  (before fairseq, whose logging would have it tell of its fonts)
 import pandas as pd
-from lib.command_line import argument_parser, counted, script
+from lib.command_line import argument_parser, script
 from lib.files import MANIFEST, read_json
 from lib.moleculenet import KNOWN
 from lib.report import study
 from lib.report.finetunings import add_molecules, add_sets, add_table
 from lib.report.page import Page
 from lib.report.results import frame
-from lib.run.logs import read_log
 from lib.workflow.runs import MOLECULES, SETS, STUDY, TEXT, runs, targets
 
 ABOUT = (
@@ -41,7 +40,7 @@ def report(output: Path) -> Page:
     page.text(SMOKE if settings.get("size") == "smoke" and (output / STUDY).is_dir() else "")
     page.text(ABOUT)
     page.table(made_of(output, settings, results))
-    page.items(unfinished(output, results))
+    page.items(unfinished(results))
     asked, molecules = settings.get("targets", ()), results[results["table"] == MOLECULES]
     shown = [target for name, target in targets().items() if name in asked and target.of_study]
     tables = results[
@@ -62,15 +61,9 @@ def report(output: Path) -> Page:
     return page
 
 
-def unfinished(output: Path, results: pd.DataFrame) -> list[str]:
-    """Returns a line on each pre-training that is under way, and on each training that something else ended
-    than its updates, or its epochs."""
-    lines = [f"{row.path.parent}: {row.end}" for row in results.dropna(subset="end").itertuples()]
-    for log in sorted(output.glob(f"{STUDY}/*/*/*/train.log")):
-        if not log.with_name("train.json").exists():
-            updates = max((record["update"] for record in read_log(log)), default=0)
-            lines.append(f"{log.parent}: {counted(updates, 'update')} so far")
-    return lines
+def unfinished(results: pd.DataFrame) -> list[str]:
+    """Returns a line on each training that something else ended than its updates, or its epochs."""
+    return [f"{row.path.parent}: {row.end}" for row in results.dropna(subset="end").itertuples()]
 
 
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:

@@ -144,19 +144,6 @@ def digits(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g}"
 
 
-def scores_of(result: dict) -> str:
-    """Returns the scores in a result.json in words, those of the test sets if it has any."""
-    metrics = result["metrics"]
-    tests = {split: scores for split, scores in metrics.items() if split.startswith("test")}
-    scores = [
-        f"{split} {name} {digits(score)}"
-        for split, scores in (tests or metrics).items()
-        for name, score in scores.items()
-        if isinstance(score, float)
-    ]
-    return ", ".join(scores) or "no scores"
-
-
 def git_commit() -> str:
     """Returns the commit of this clone, with "+changes" if it has uncommitted ones; "unknown" outside a
     clone."""

@@ -126,12 +126,8 @@ def write(task: Squad2Task, outputs: dict, args: argparse.Namespace, model: str)
     write_result(args.output, "squad", NAME, task.metric, metrics, args.checkpoint.parent, **about)
     if unlabelled:
         return f"{args.checkpoint}, {split}: no scores: {counted(unlabelled, 'question')} without answers"
-    answered = scores.get("HasAns_f1")
-    answered = (
-        "no question has an answer" if answered is None else f"of questions with an answer {answered:.2f}"
-    )
     return (
-        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} ({answered}) at "
-        f"threshold {threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on "
-        f"these {counted(scores['total'], 'question')}"
+        f"{args.checkpoint}, {split}: EM {scores['exact']:.2f}, F1 {scores['f1']:.2f} at threshold "
+        f"{threshold:g}; F1 {scores['best_f1']:.2f} at {scores['best_f1_thresh']:.3f}, the best on these "
+        f"{counted(scores['total'], 'question')}"
     )

@@ -95,7 +95,7 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     encoder, out = encoder_of(bpe_folder), tmp_path / "out"
     assert prepare(out, bpe_folder, train=train, valid=valid) == 0
     said = capsys.readouterr().out
-    assert "1 question with an answer not at its answer_start, which is not trained on: q3" in said and "train too" not in said
+    assert "1 question with an answer not at its answer_start" in said and "train too" not in said
     split = load_split(out, "valid")
     assert split.squad.contexts == [context] and split.squad.questions[0].text == f" {text} "
     ids, offsets = encoder.encode_with_offsets(split.squad.contexts, [""])[0]

@@ -59,16 +59,9 @@ def resolve(name: str, words: list[str]) -> Training:
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     recipe = benchmark(name).recipe(args, pretrained)
     about = {"evaluation": recipe.evaluation, "settings": recipe.settings, "metrics": recipe.metrics}
-    keep_best = not getattr(args, "drop_checkpoints", False)
-    training = Training(
-        args,
-        str(recipe.data),
-        recipe.flags,
-        **about,
-        inputs=recipe.inputs,
-        keep_best=keep_best,
-        note=recipe.note,
-    )
+    about |= {"inputs": recipe.inputs, "note": recipe.note}
+    about |= {"keep_best": not getattr(args, "drop_checkpoints", False)}
+    training = Training(args, str(recipe.data), recipe.flags, **about)
     rows = recipe.rows
     training.dictionary = dictionary_file(Path(training.data))
     hint = f"prepare the data by scripts/prepare_{name}.py with the dict.txt of its pre-training"

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from lib.command_line import UserError, script
-from lib.files import MANIFEST, RESULT, claim, read_json, scores_of
+from lib.files import MANIFEST, RESULT, claim, read_json
 
 from fs_plugins.files import LOCK_SECONDS, copy, write_json
 
@@ -54,8 +54,7 @@ def take(save: Path, record: dict) -> str:
     if record["dictionary"]:
         copy(dictionary, kept)
     if record["evaluated"] and (save / RESULT).exists():
-        scores = scores_of(read_json(save / RESULT))
-        return f"finished before: {save / RESULT} ({scores}); to train it again, remove that"
+        return f"finished before: {save / RESULT} has its scores; to train it again, remove that"
     if start and Path(start).is_dir() and not (save / IMPORTED).is_file():
         from fs_plugins.checkpoint import write_checkpoint  # imports torch
 
