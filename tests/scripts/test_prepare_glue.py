@@ -45,24 +45,16 @@ def test_every_task(name, vocabulary, tmp_path):
         assert not (folder / "label" / "test.idx").exists()
 
 
-@pytest.fixture
-def asked(vocabulary, tmp_path):
+def test_another_dictionary_and_an_existing_folder(vocabulary, tmp_path, refused):
     write_task(tmp_path / "glue", "RTE")
-    return tmp_path / "glue", tmp_path / "out", "--data", vocabulary
-
-
-@pytest.fixture
-def refusal(refused):
-    return lambda *arguments: refused(prepare_glue.main, *arguments)
-
-
-def test_another_dictionary_and_an_existing_folder(asked, tmp_path, refusal):
-    glue, out, _, vocabulary = asked
-    few = write_file(tmp_path / "few.txt", "".join(f"{i} 1\n" for i in range(40)))
-    few = (glue, out, "--dictionary", few, "--bpe", vocabulary)
-    assert "train.tsv, line 2: " in (message := refusal(*few)) and "has no token" in message
+    folders, few = (tmp_path / "glue", tmp_path / "out"), tmp_path / "few.txt"
+    write_file(few, "".join(f"{i} 1\n" for i in range(40)))
+    few = (*folders, "--dictionary", few, "--bpe", vocabulary)
+    message = refused(prepare_glue.main, *few)
+    assert "train.tsv, line 2: " in message and "has no token" in message
     assert prepare(*few, "--allow-unknown") == 0
-    assert "RTE-bin exists" in refusal(*asked)
+    asked = (*folders, "--data", vocabulary)
+    assert "RTE-bin exists" in refused(prepare_glue.main, *asked)
     assert prepare(*asked, "--overwrite") == 0
 
 

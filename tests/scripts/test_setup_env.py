@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import pytest
 from lib.files import ROOT
 
 from tests.support.builders import write_file
@@ -12,24 +11,19 @@ DEPENDS = ("scripts/setup_env.sh", "setup.py", "pyproject.toml", "constraints.tx
 DEPENDS += ("fs_plugins/custom_ops/csrc/dag.h",)
 
 
-@pytest.fixture
-def setup(tmp_path):
-    """setup(*arguments) -> pip's calls, by a clone's script with a Python that only writes these down."""
+def test_the_order_of_the_installation_and_when_it_is_renewed(tmp_path):
+    """pip's calls, by a clone's script with a Python that only writes these down."""
     for name in DEPENDS:
         write_file(tmp_path / name, (ROOT / name).read_text())
     log, python = tmp_path / "log", write_file(tmp_path / ".venv" / "bin" / "python", "")
     python.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\necho "$@" >>{log}\n')
     python.chmod(0o755)
 
-    def call(*arguments) -> list[str]:
+    def setup(*arguments) -> list[str]:
         log.write_text("")
         subprocess.run(["bash", "scripts/setup_env.sh", *arguments], cwd=tmp_path, check=True)
         return [line.split("--no-input ")[1] for line in log.read_text().splitlines()]
 
-    return call
-
-
-def test_the_order_of_the_installation_and_when_it_is_renewed(setup, tmp_path):
     tools, torch, fairseq, rest, last = setup("test")
     assert torch == "install -c constraints.txt torch" and "numpy" in tools
     assert "--no-build-isolation --no-deps fairseq-fixed" in fairseq and rest.endswith("-e .[test]")

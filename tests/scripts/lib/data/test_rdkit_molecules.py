@@ -7,10 +7,8 @@ from tests.support.builders import write_file
 
 def test_molecules_are_read_once_and_the_unreadable_and_large_left_out(tmp_path, monkeypatch):
     """Of every 20th line of RDKit's two files."""
-    count = {"NCI": 4_900, "WEHI": 10_000}
-    for name, least in count.items():
+    for name in ("NCI", "WEHI"):
         lines = getattr(molecules, name).read_text().splitlines()
-        assert len(lines) >= least
         lines = [*lines[::20], "OCC a", "CCO b", "", "not c", "C" * 51, "C" * 50]
         monkeypatch.setattr(molecules, name, write_file(tmp_path / name, "\n".join(lines) + "\n"))
     monkeypatch.setattr("sys.argv", ["molecules", str(tmp_path / "pretrain.smi")])

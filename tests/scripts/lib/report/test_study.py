@@ -43,46 +43,50 @@ def test_without_results_there_are_the_papers_numbers_and_marks(page, name):
     assert bool(shown) == bool({*target.numbers} & {*PAPER})
 
 
-def test_numbers_appear_where_they_should(tmp_path, add, page):
+@pytest.fixture
+def results(add):
+    """Pre-trainings of two seeds, of several rates, and without some of the measures."""
     for seed, bits in ((1, 3.0), (2, 3.5)):
-        results = {"entropy": entropy(bits), "probe": probed(0.25 + 0.01 * seed)}
-        add("repeated-mlm-k2-p0.387", seed, train=trained(corrupted=0.152), **results)
-    cells = ("Repeated MLM, k = 2", "2", "38.7%", "14.98%")
-    assert [*record(page("figure5"), *cells).values()][4:] == ["2.30", "3.25 ± 0.35 (n=2)"]
-    assert [*record(page("figure3"), *cells).values()][4:6] == ["83.1", "26.5 ± 0.7 (n=2)"]
-    assert [*record(page("figure4"), *cells).values()][4:] == ["15.00", "15.20 ± 0.00 (n=2)"]
-    for who in ("paper", "ours"):
-        assert (tmp_path / f"pictures/figure5-entropy-{who}.png").exists()
-
-
-def test_what_is_missing_is_marked_and_the_best_rate_counts(add, page):
-    add("repeated-mlm-k1-p0.15", train=trained(), entropy=entropy(2.0))
+        measures = {"entropy": entropy(bits), "probe": probed(0.25 + 0.01 * seed)}
+        add("repeated-mlm-k2-p0.387", seed, train=trained(corrupted=0.152), **measures)
+    curve = [{"update": u, "loss": 9 - u / 10, "accuracy": u, "ppl": 500 - u} for u in (10, 20)]
+    measures = {"entropy": entropy(2.0), "probe": probed(0.2, 8.0)}
+    add("repeated-mlm-k1-p0.15", train=trained(1800, curve=curve), **measures)
     add("repeated-mlm-k1-p0.15", 2)  # unfinished
     add("repeated-mlm-k4-p0.622", rate="0.001", train=trained(), entropy=entropy(2.0))
-    add("repeated-mlm-k8-p0.789", 2, "default", train=trained(), entropy=entropy(4.0))
-    add("repeated-mlm-k8-p0.789", 2, "best", train=trained(), entropy=entropy(3.0))
-    head = ("entropy, bits", "ours")
-    made = page("figure5", seeds=[1, 2])
-    assert record(made, "MLM", "1", "15%")[head] == "2.00 (n=1 of 2)"
-    assert record(made, "Repeated MLM, k = 4", "4", "62.2%")[head] == "-"
-    # of two seeds the first chooses the rate, and does not count
-    tuned = page("figure5", seeds=[1, 2], rates=[1e-3, 2e-3])
-    assert record(tuned, "Repeated MLM, k = 8", "8", "78.9%")[head] == "3.00"
-
-
-def test_tables_of_methods_and_time(add, page):
-    add("repeated-mlm-k1-p0.15", 1, train=trained(1800), probe=probed(0.2, 8.0))
+    for rate, bits in (("default", 4.0), ("best", 3.0)):
+        add("repeated-mlm-k8-p0.789", 2, rate, train=trained(), entropy=entropy(bits))
+    add("exlm-k4-p0.15", train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy(4.5, 3.25))
     own = {"mask_prob": 0.387, "accuracy": 0.1, "bits": 9.0}
-    probes = measured({"accuracy": 0.31, "bits": 7.0}, own)
-    add("exlm-k4-p0.15", 1, train=trained(3420), probe=probed(0.31, 7.0), entropy=entropy(4.5, 3.25))
-    add("exlm-k4-p0.387", 1, train=trained(3420), probe=probes)
-    papers = ["85.1", "91.4", "91.3", "57.6", "81.4"]
-    assert [*record(page("table2"), "ExLM, k = 4").values()][3:] == [*papers, "31.0", "7.000"]
-    assert [*record(page("table2"), "MLM").values()][-2:] == ["20.0", "8.000"]
-    own = [*record(page("table4"), "ExLM, k = 4", "4", "38.7%").values()][-4:]
-    assert own == ["31.0", "7.000", "10.0", "9.000"]
-    assert [*record(page("table12"), "ExLM, k = 4").values()][3:] == ["104.20", "0.95", "0.95"]
-    assert [*record(page("figure12"), "ExLM, k = 4", "4", "15%").values()][-2:] == ["4.50", "3.25"]
+    add("exlm-k4-p0.387", train=trained(3420), probe=measured({"accuracy": 0.31, "bits": 7.0}, own))
+
+
+TWO = {"seeds": [1, 2]}
+EXLM, COPIES = "ExLM, k = 4", ("Repeated MLM, k = 2", "2", "38.7%", "14.98%")
+# table, settings, the first cells of a row, and its last: the paper's number, and ours, of each quantity
+ROWS = [
+    ("figure5", TWO, COPIES, ["2.30", "3.25 ± 0.35 (n=2)"]),
+    ("figure4", TWO, COPIES, ["15.00", "15.20 ± 0.00 (n=2)"]),
+    ("figure3", TWO, COPIES, ["83.1", "26.5 ± 0.7 (n=2)", "9.000 ± 0.000 (n=2)"]),
+    ("figure5", TWO, ("MLM", "1", "15%"), ["2.00 (n=1 of 2)"]),
+    ("figure5", TWO, ("Repeated MLM, k = 4", "4", "62.2%"), ["-"]),
+    # of two seeds the first chooses the rate, and does not count
+    ("figure5", {**TWO, "rates": [1e-3, 2e-3]}, ("Repeated MLM, k = 8", "8", "78.9%"), ["3.00"]),
+    ("table2", {}, (EXLM,), ["85.1", "91.4", "91.3", "57.6", "81.4", "31.0", "7.000"]),
+    ("table2", {}, ("MLM",), ["20.0", "8.000"]),
+    ("table4", {}, (EXLM, "4", "38.7%"), ["31.0", "7.000", "10.0", "9.000"]),
+    ("table12", {}, (EXLM,), ["104.20", "0.95", "0.95"]),
+    ("figure12", {}, (EXLM, "4", "15%"), ["4.50", "3.25"]),
+    ("figure9", {}, ("MLM", "1", "15%"), ["7.00", "20.0", "480.0"]),
+]
+
+
+def test_numbers_appear_where_they_should(results, page, tmp_path):
+    for name, settings, first, last in ROWS:
+        assert [*record(page(name, **settings), *first).values()][-len(last) :] == last, (name, first)
+    pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
+    assert {"figure5-entropy-paper.png", "figure5-entropy-ours.png"} <= pictures
+    assert sum(picture.startswith("figure9") for picture in pictures) == 3 * 5  # of each quantity and p
 
 
 def test_fine_tuning_takes_the_place_of_the_probe(add, page):
@@ -107,11 +111,3 @@ def test_fine_tuning_takes_the_place_of_the_probe(add, page):
     assert found[average] == "-"  # no seed has all four tasks
     tune("RTE", 1, 0.6)
     assert record(page("table2", **settings), "MLM")[average] == "79.8 (n=1 of 4)"  # 81, 90, 88, 60
-
-
-def test_curves_are_those_of_the_training(tmp_path, add, page):
-    curve = [{"update": u, "loss": 9 - u / 10, "accuracy": u, "ppl": 500 - u} for u in (10, 20)]
-    add("repeated-mlm-k1-p0.15", 1, train=trained(curve=curve))
-    made = page("figure9")
-    assert [*record(made, "MLM", "1", "15%").values()][3:] == ["7.00", "20.0", "480.0"]
-    assert len([*(tmp_path / "pictures").iterdir()]) == 3 * 5

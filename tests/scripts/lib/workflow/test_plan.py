@@ -113,20 +113,10 @@ def test_commands_of_pre_trainings(asked, given, name, what, options):
     assert job.gpus == settings.gpus and job.then.endswith(f" finish {folder}") and Run.at(run.folder) == run
 
 
-@pytest.mark.parametrize(
-    ("target", "given", "named"),
-    [
-        ("table1", {"moleculenet": "bace=sets", "smiles": "data-bin"}, "sets/dict.txt .* data-bin/dict.txt"),
-        ("table2", {"glue": "glue-bin", "data": "sets"}, "glue-bin/MNLI-bin.* sets/dict.txt"),
-        ("figure4", {"only": "k=3"}, "3.* no run of figure4"),
-    ],
-)
-def test_what_is_refused(asked, tmp_path, glue, monkeypatch, target, given, named):
-    monkeypatch.chdir(tmp_path)
-    write_file(tmp_path / "sets/dict.txt", "other 1\n")
-    with pytest.raises(ValueError, match=named):
-        plan.files(asked(**given), target)
-        plan.check(asked(**given), target)
+def test_data_of_different_dictionaries(asked, tmp_path, glue):
+    other = write_file(tmp_path / "sets/dict.txt", "other 1\n").parent
+    with pytest.raises(ValueError, match="glue-bin/MNLI-bin.*/sets/dict.txt"):
+        plan.check(asked(glue=str(glue), data=str(other)), "table2")
 
 
 def test_runs_are_those_of_figure_4_and_table_4():
