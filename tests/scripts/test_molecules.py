@@ -84,11 +84,12 @@ def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, a
 
 
 @pytest.mark.parametrize("what", ["predict", "embed"])
-def test_an_interruption_keeps_the_rows_so_far(what, save_checkpoint, tmp_path, monkeypatch, capsys):
+def test_a_stream_and_its_rows_so_far(what, save_checkpoint, tmp_path, monkeypatch, capsys):
     path = molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,))
     stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
     monkeypatch.setattr(script, "PART", 3)
     call(what, path, stream)
+    assert "8 molecules\n3 could not be read" in capsys.readouterr().out
     output, inner = tmp_path / f"set{script.ENDINGS[what]}", getattr(Model, what)
     whole, calls = output.read_bytes(), []
 
@@ -105,25 +106,12 @@ def test_an_interruption_keeps_the_rows_so_far(what, save_checkpoint, tmp_path, 
         first, all_of_them = np.load(output), np.frombuffer(whole[128:], "<f4").reshape(8, -1)
         assert first.shape == (6, 32) and np.array_equal(first, all_of_them[:6], equal_nan=True)
     else:
+        reasons = {**BAD, 7: "unknown tokens [Si]"}
+        for number, row in enumerate(read_csv(output), start=1):
+            assert row["smiles"] == STREAM[number - 1] and reasons.get(number, "") in row["remark"]
+            assert bool(row["remark"]) == (number in reasons) and bool(row["y"]) == (number not in BAD)
         part = output.read_bytes()
         assert len(part.splitlines()) == 7 and whole.startswith(part)
-
-
-def test_predictions_of_a_stream(save_checkpoint, tmp_path, capsys):
-    names = ("ring", "other")
-    checkpoint = molecule_checkpoint(save_checkpoint, "classification", names, (0.0, 0.0), (1.0, 1.0))
-    lines = [f"{i},{smiles}\n" for i, smiles in enumerate(STREAM)]
-    call("predict", checkpoint, write_file(tmp_path / "a.csv", "".join(["id,smiles\n", *lines])))
-    rows = read_csv(tmp_path / "a.predictions.csv")
-    assert [row["smiles"] for row in rows] == STREAM
-    for number, row in enumerate(rows, start=1):
-        if number in BAD:
-            assert row["ring"] == row["other"] == "" and BAD[number] in row["remark"]
-        else:
-            assert 0 < float(row["ring"]) < 1 and row["remark"] == (
-                "unknown tokens [Si]" if number == 7 else ""
-            )
-    assert "8 molecules\n3 could not be read" in capsys.readouterr().out
 
 
 # the columns of labels, and the metric that chooses the best epoch
@@ -133,7 +121,7 @@ BEST = {"classification": ("auc", max), "regression": ("scaled_rmse", min)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LABELS)
-def test_from_a_table_to_predictions(kind, checkpoint, tmp_path, capsys):
+def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
     """Metrics are those of the predictions, which checkpoint and export repeat; units may differ."""
     model, table, labels = checkpoint("exlm_tiny"), tmp_path / "set.csv", LABELS[kind]
     dictionary = load_checkpoint(model, device="cpu").dictionary

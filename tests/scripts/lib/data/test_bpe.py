@@ -30,16 +30,6 @@ AWKWARD = [
 ]
 
 
-@pytest.fixture
-def hugging_face(tmp_path):
-    tokenizer = train_bpe.train_tokenizer(["the thin thing in the inn"] * 9, 300)
-    tokenizer.add_special_tokens(["<s>", "<mask>"])
-    tokenizer.enable_truncation(3)
-    tokenizer.enable_padding(length=50)
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    return tmp_path
-
-
 def encoder_of(folder, path):
     """With all tokens of the BPE; as a worker process gets it."""
     path.write_text(dictionary_of(read_bpe(folder)), encoding="utf-8")
@@ -58,8 +48,13 @@ def test_same_ids_as_fairseq_on_random_text(bpe, tmp_path):
         assert [dictionary[i] for i in ids] == list(map(str, oracle.encode(text)))
 
 
-def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(hugging_face, tmp_path):
-    encoder, dictionary = encoder_of(hugging_face, tmp_path / "dict.txt")
+def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(tmp_path):
+    tokenizer = train_bpe.train_tokenizer(["the thin thing in the inn"] * 9, 300)
+    tokenizer.add_special_tokens(["<s>", "<mask>"])
+    tokenizer.enable_truncation(3)
+    tokenizer.enable_padding(length=50)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    encoder, dictionary = encoder_of(tmp_path, tmp_path / "dict.txt")
     [ids] = encoder.encode(["the thin thing in the <mask> inn"], [""])
     tokens = [dictionary[i] for i in ids]
     assert "".join(tokens).replace("Ġ", " ") == " the thin thing in the <mask> inn"

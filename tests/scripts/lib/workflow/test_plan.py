@@ -87,7 +87,6 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
 
 
 PRETRAININGS = [
-    ({}, EXLM, "smoke a/text", "--k 4 --p 0.15 --seed 1 --gpus 0"),
     (
         {"size": "paper", "gpus": 8, "flags": "--dropout 0.1"},
         *("repeated-mlm-k1-p0.15-x2", "paper a/text"),
