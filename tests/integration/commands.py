@@ -125,17 +125,11 @@ def train(*flags) -> Run:
     return call("train", *flags)
 
 
-def start(command: str, *flags, then: str = "", cwd=ROOT, **environment) -> subprocess.Popen:
-    """fairseq-COMMAND, and then some Python, in a process of its own."""
-    code = f"from fairseq_cli.{command} import cli_main; cli_main(); {then}"
-    return start_process([sys.executable, "-c", code, *map(str, flags)], cwd, **environment)
-
-
-def start_process(command: list[str], cwd=ROOT, **environment) -> subprocess.Popen:
+def start_process(command: list[str], **environment) -> subprocess.Popen:
     """A process with both outputs in one pipe."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, cwd=cwd, env=environment, **pipes)
+    return subprocess.Popen(command, cwd=ROOT, env=environment, **pipes)
 
 
 # fairseq's default backend names a GPU to torch's wrapper, which then refuses a model on the CPU.

@@ -21,19 +21,18 @@ def test_trains_from_any_folder(corpus, tmp_path):
     shutil.copytree(commands.ROOT / "fs_plugins", source / "fs_plugins", ignore=built)
     for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md"):
         shutil.copy(commands.ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    alone, dist = ["--no-deps", "--no-index"], str(tmp_path / "dist")
-    for command in (
-        [*pip, "wheel", *alone, "--no-build-isolation", "-w", dist, str(source)],
-        [*pip, "install", *alone, "--target", str(installed), "--find-links", dist, "exlm"],
-    ):
-        environment = {**os.environ, "EXLM_NO_CUDA": "1", "EXLM_REQUIRE_OP": "1"}
-        result = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout + result.stderr
 
+    def run(*words, **environment) -> str:
+        command, environment = [sys.executable, *map(str, words)], {**os.environ, **environment}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    pip = ("-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation")
+    run(*pip, "--target", installed, source, EXLM_NO_CUDA="1", EXLM_REQUIRE_OP="1")
     more = ("--user-dir", installed / "fs_plugins", "--max-update", 2)
     flags = commands.pretraining(corpus, tmp_path / "save", *more)
-    process = commands.start("train", *flags, then=WHERE, cwd=tmp_path, PYTHONPATH=str(installed))
-    (run,) = commands.finish(process)
-    assert len(run.updates) == 2
-    assert run.lines[-1].startswith(f"op: {installed}/")
+    code = f"from fairseq_cli.train import cli_main; cli_main(); {WHERE}"
+    found = commands.Run(run("-c", code, *flags, PYTHONPATH=str(installed)))
+    assert len(found.updates) == 2 and found.lines[-1].startswith(f"op: {installed}/")
