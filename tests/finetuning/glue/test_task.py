@@ -65,11 +65,12 @@ def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
     theirs = rows(load(pairs, "train", SentencePredictionTask, SentencePredictionConfig)[1])
     task, _ = load(pairs, "train", GlueTask, repeat_times=3, max_positions=90)
     assert task.max_positions() == 30
-    limits = {"max_sentences": 4, "max_positions": task.max_positions(), "ignore_invalid_inputs": True}
+    limits = {"max_tokens": 300, "max_positions": task.max_positions(), "ignore_invalid_inputs": True}
     seen, iterator = 0, task.get_batch_iterator(task.dataset("train"), **limits)
     for batch in iterator.next_epoch_itr(shuffle=False):
         net_input = batch["net_input"]
         assert batch["ntokens"] == net_input["src_lengths"].sum() and batch["split"] == "train"
+        assert net_input["src_tokens"].numel() <= 300
         for row, i in enumerate(batch["id"].tolist()):
             tokens, label = theirs[i]
             assert len(tokens) <= 30  # longer ones are filtered out, by their length before the repetition

@@ -52,6 +52,7 @@ def test_answer_tokens():
     _, offsets = words("w0 w1 w2")
     answers = (("w1", 3), ("w1 w2", 3), (" w1 ", 2), ("1 w", 4), ("w9", 99))
     assert [answer_tokens(offsets, *answer) for answer in answers] == [(1, 1), (1, 2), (1, 1), (1, 2), None]
+    assert answer_tokens(words("w0   w1")[1], "   w1", 2) == (3, 3)
     assert answer_tokens(np.array([[0, 2], [2, 4], [4, 6]]), "xy", 2) == (1, 1)  # no blank between them
 
 
