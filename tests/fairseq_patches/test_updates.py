@@ -13,18 +13,6 @@ SHAPES = [(5, 3), (7,), (1, 2, 3), (4, 2)]
 OWN = ["_sync_fp16_grads_to_fp32", "_sync_fp32_params_to_fp16", "zero_grad"]
 
 
-@pytest.fixture
-def as_fairseq(monkeypatch):
-    """as_fairseq() puts fairseq's own functions back."""
-
-    def put_back():
-        for owner, name in [*((_FP16OptimizerMixin, name) for name in OWN), (utils, "clip_grad_norm_")]:
-            monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
-        monkeypatch.setattr(utils, "multi_tensor_l2norm_available", False)
-
-    return put_back
-
-
 def make(precision: str, name: str, parameters) -> FP16Optimizer:
     optimizer = {"_name": name, "adam_betas": "(0.8, 0.9)", "adam_eps": 1e-6, "weight_decay": 0.1}
     optimizer |= {"lr": [0.03]}
@@ -62,11 +50,13 @@ def train(precision: str, name: str, clip: float, found: list) -> list[torch.Ten
 @pytest.mark.parametrize("clip", [0.0, 0.7])
 @pytest.mark.parametrize("optimizer", ["adam", "fused_adamw"])
 @pytest.mark.parametrize("precision", ["bf16", "fp16", "fp16 by parameter"])
-def test_half_precision_is_trained_as_by_fairseq(precision, optimizer, clip, as_fairseq):
+def test_half_precision_is_trained_as_by_fairseq(precision, optimizer, clip, monkeypatch):
     """Bitwise: norms, skipped updates, scales, parameters."""
     norms, expected = [], []
     mine = train(precision, optimizer, clip, norms)
-    as_fairseq()
+    for owner, name in [*((_FP16OptimizerMixin, name) for name in OWN), (utils, "clip_grad_norm_")]:
+        monkeypatch.setattr(owner, name, getattr(owner, name).__wrapped__)
+    monkeypatch.setattr(utils, "multi_tensor_l2norm_available", False)
     theirs = train(precision, optimizer, clip, expected)
     assert norms == expected and len(set(norms)) == 7
     assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
