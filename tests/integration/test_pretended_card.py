@@ -123,18 +123,10 @@ def card_training(training, corpus, inputs, tmp_path, stopped, monkeypatch):
     assert counted.count("train_step") == 6 and "valid_step" in counted  # updates 2 to 5; 5 and 6 again
 
 
-# script -> words before the checkpoint, checkpoint, data
-FINETUNINGS = {
-    "glue": (["RTE"], "exlm", "glue"),
-    "squad": ([], "exlm-long", "squad-short"),
-    "moleculenet": (["bbbp"], "exlm-smiles", "moleculenet/bbbp"),
-}
-
-
-@pytest.mark.parametrize("script", FINETUNINGS)
+@pytest.mark.parametrize("script", prepared.FINETUNINGS)
 def card_finetuning_and_evaluation(script, inputs, tmp_path):
     """Scores of either device's model are the same on both."""
-    words, start, data = FINETUNINGS[script]
+    words, start, data = prepared.FINETUNINGS[script]
     words, losses = [*words, inputs / f"checkpoints/{start}.pt", inputs / data], []
     flags = [*PLAIN[:4], "--pooler-dropout", 0, "--max-update", 5, "--batch-size", 16, "--log-interval", 1]
     for device, other in (("--cpu", "cuda"), ("--gpus=1", "cpu")):

@@ -56,6 +56,13 @@ CHECKPOINTS = {
     ),
 }
 
+# benchmark -> what its script is given: words before the checkpoint, the checkpoint, the data
+FINETUNINGS = {
+    "glue": (["RTE"], "exlm", "glue"),
+    "squad": ([], "exlm-long", "squad-short"),
+    "moleculenet": (["bbbp"], "exlm-smiles", "moleculenet/bbbp"),
+}
+
 # task -> (training examples, labels; none of a regression)
 GLUE = {
     "MNLI": (1013, ("contradiction", "neutral", "entailment")),

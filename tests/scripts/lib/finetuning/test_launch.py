@@ -8,13 +8,7 @@ from lib.command_line import UserError
 from lib.recipes import files_of
 
 from fs_plugins.finetuning.squad.data import Answer
-from tests.support import builders, pages, squad
-
-KINDS = {  # words before the checkpoint, checkpoint, data
-    "glue": (["RTE"], "exlm", "glue"),
-    "squad": ([], "exlm-long", "squad-short"),
-    "moleculenet": (["bbbp"], "exlm-smiles", "moleculenet/bbbp"),
-}
+from tests.support import builders, pages, prepared, squad
 
 
 @pytest.fixture
@@ -22,7 +16,7 @@ def ask(toy_inputs):
     """ask(KIND, WORD...) -> the training of a script with the toy inputs, or others."""
 
     def make(kind, *words, checkpoint=None, data=None, save="save"):
-        first, start, about = KINDS[kind]
+        first, start, about = prepared.FINETUNINGS[kind]
         path = toy_inputs / "checkpoints" / f"{checkpoint or start}.pt"
         return pages.resolve(f"finetune_{kind}", *first, path, data or toy_inputs / about, save, *words)
 
