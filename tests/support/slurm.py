@@ -1,14 +1,12 @@
-"""A queue in the place of SLURM's commands, which runs jobs at once and preempts the second one.
+"""A queue in the place of SLURM's commands, which runs jobs at once.
 
 Its folder has the words of each sbatch in N.job, its states in N.state, one a line.
 """
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 QUEUE = "FAKE_QUEUE"  # the environment's name of the folder
@@ -25,25 +23,12 @@ def install(folder: Path) -> dict[str, str]:
 
 
 def run(job: Path) -> None:
-    """Runs a job; of the second one, the first try is preempted after two seconds."""
     words, state = json.loads(job.read_text()), job.with_suffix(".state").open("a", buffering=1)
     command = next(word for word in words if word.startswith("--wrap=")).removeprefix("--wrap=")
-    for preempted in (True, False) if job.stem == "2" else (False,):
-        print("RUNNING", file=state)
-        with job.with_suffix(".log").open("ab") as log:
-            process = subprocess.Popen(
-                ["bash", "-c", command], stdout=log, stderr=log, start_new_session=True
-            )
-        if preempted:
-            time.sleep(2)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            print("PREEMPTED", file=state)
-            if "--requeue" not in words:
-                return
-            time.sleep(5)
-            print("PENDING", file=state)
-    print("FAILED" if process.wait() else "COMPLETED", file=state)
+    print("RUNNING", file=state)
+    with job.with_suffix(".log").open("ab") as log:
+        status = subprocess.call(["bash", "-c", command], stdout=log, stderr=log)
+    print("FAILED" if status else "COMPLETED", file=state)
 
 
 def main(name: str, *words: str) -> None:

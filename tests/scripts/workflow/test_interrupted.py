@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.scripts.workflow.engine import call, command, fail
+from tests.scripts.workflow.engine import call, command
 from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
@@ -57,6 +57,7 @@ def whole(tmp_path_factory):
     """The folder of a run that nothing stopped, on the quickstart's corpus."""
     place = tmp_path_factory.mktemp("whole")
     complete(place)
+    assert "pretrain" not in complete(place)  # it is not repeated
     found = results(place)
     assert [one["update"] for one in found["train"]["curve"]] == list(range(2, 21, 2))
     assert found["kept"] == ["checkpoint_1_16.pt", "checkpoint_last.pt"]
@@ -99,16 +100,3 @@ def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
     complete(tmp_path)
     assert results(tmp_path) == results(whole)
     assert "Loaded checkpoint" in (tmp_path / FOLDER / "train.log").read_text()
-
-
-def test_a_finished_run_is_not_repeated_and_has_its_settings(whole, tmp_path):
-    """Also for a call from elsewhere, where Snakemake remembers nothing."""
-    assert "pretrain" not in complete(whole)
-    changed = {"output=out": f"output={whole / 'out'}", "updates=20": "updates=21"}
-    words = [
-        "table4",
-        "--config",
-        "only=name=exlm-k2-p0.387",
-        *(changed.get(word, word) for word in WORDS[2:]),
-    ]
-    assert "updates: there 20, asked 21" in fail(tmp_path, *words)
