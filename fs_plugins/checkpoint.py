@@ -36,7 +36,7 @@ class Checkpoint:
     dictionary: Dictionary  # includes ``<mask>``
     cfg: DictConfig  # the flags of the run, by group, as fairseq keeps them
     data: Path | None  # the folder of the dictionary; None if the checkpoint or the folder holds it itself
-    record: dict  # entries of the file, or of "fairseq" in config.json, but for ``cfg`` and the weights
+    record: dict  # entries of the file, or of "fairseq" in config.json; weights and optimizer aside
 
     arch = property(lambda self: self.cfg.model._name)
     task = property(lambda self: self.cfg.task._name)
@@ -172,6 +172,7 @@ def load(
     record, cfg = read_state(path)
     vocabulary, folder = find_vocabulary(path, cfg, record, data)
     weights, dictionary = record.pop("model"), vocabulary.dictionary()
+    record.pop("last_optimizer_state", None)  # twice as large
     args = Namespace(**vars(cfg.model), load_checkpoint_heads=True)
     with naming_errors(path):
         layers = {name.split(".")[3] for name in weights if name.startswith(LAYERS)}

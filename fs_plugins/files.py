@@ -11,7 +11,7 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-ENDED = "ended.json"  # in the folder of a training: what ended it (fairseq_patches/ending.py)
+UNFINISHED = "unfinished"  # in the folder of a run whose last call --stop-time-hours ended
 LOCK_SECONDS = 10.0  # seconds to wait for a run that is ending
 
 

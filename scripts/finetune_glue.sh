@@ -25,6 +25,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # devices, the user's own.
 settle lib.finetuning.launch glue "$@"
 run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --task glue --criterion sentence_prediction \
-    --shorten-method truncate --find-unused-parameters --required-batch-size-multiple 1 \
+    --shorten-method truncate --required-batch-size-multiple 1 \
     --log-format json --log-interval 100 "${flags[@]}"
 evaluate

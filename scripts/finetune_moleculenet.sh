@@ -19,5 +19,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 settle lib.finetuning.launch moleculenet "$@"
 run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --task molecule_property \
-    --criterion molecule_property --find-unused-parameters --required-batch-size-multiple 1 --log-format json "${flags[@]}"
+    --criterion molecule_property --required-batch-size-multiple 1 --log-format json "${flags[@]}"
 evaluate

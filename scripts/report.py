@@ -40,7 +40,6 @@ def report(output: Path) -> Page:
     page.text(SMOKE if settings.get("size") == "smoke" and (output / STUDY).is_dir() else "")
     page.text(ABOUT)
     page.table(made_of(output, settings, results))
-    page.items(unfinished(results))
     asked, molecules = settings.get("targets", ()), results[results["table"] == MOLECULES]
     shown = [target for name, target in targets().items() if name in asked and target.of_study]
     tables = results[
@@ -59,11 +58,6 @@ def report(output: Path) -> Page:
     for target in shown:
         study.add_target(page, target, study.reported(results), settings)
     return page
-
-
-def unfinished(results: pd.DataFrame) -> list[str]:
-    """Returns a line on each training that something else ended than its updates, or its epochs."""
-    return [f"{row.path.parent}: {row.end}" for row in results.dropna(subset="end").itertuples()]
 
 
 def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame:

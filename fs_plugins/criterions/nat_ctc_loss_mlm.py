@@ -4,6 +4,7 @@ from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
+from fs_plugins.speed.match_scores import match_scores
 
 
 @register_criterion("nat_ctc_loss_mlm", dataclass=FairseqDataclass)
@@ -16,6 +17,6 @@ class NatCtcLossMLM(StatesCriterion):
     trains_transitions = False
 
     def forward(self, model, sample, reduce=True):
-        graph, score = self.graph(model, sample, transitions=False)
-        log_probs = graph.ctc_log_prob(self.task.target_dictionary.unk(), score)
+        graph, _ = model(**sample["net_input"], target=sample["target"], transitions=False)
+        log_probs = graph.ctc_log_prob(self.task.target_dictionary.unk(), match_scores)
         return self.loss_of(log_probs, graph, sample, reduce)

@@ -4,6 +4,7 @@ from fairseq.criterions import register_criterion
 
 from fs_plugins.criterions.states_criterion import StatesCriterion
 from fs_plugins.custom_ops.dag_loss import dag_loss
+from fs_plugins.speed.match_scores import match_scores
 
 
 @register_criterion("nat_dag_loss_mlm")
@@ -13,5 +14,5 @@ class NatDagLossMLM(StatesCriterion):
     trains_transitions = True
 
     def forward(self, model, sample, reduce=True):
-        graph, score = self.graph(model, sample)
-        return self.loss_of(graph.log_prob(score, dag_loss), graph, sample, reduce)
+        graph, _ = model(**sample["net_input"], target=sample["target"])
+        return self.loss_of(graph.log_prob(match_scores, dag_loss), graph, sample, reduce)

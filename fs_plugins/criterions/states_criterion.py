@@ -38,11 +38,6 @@ class StatesCriterion(FairseqCriterion):
     # Attributes by which its cost is counted, and its checkpoints are measured and exported:
     trains_transitions: bool  # whether the graph's transitions have a gradient
 
-    def graph(self, model, sample, **options):
-        """Returns the model's StateGraph of the batch, and the function that scores words."""
-        graph, extra = model(**sample["net_input"], target=sample["target"], **options)
-        return graph, extra["score"]
-
     def loss_of(self, log_probs: Tensor, graph, sample, reduce: bool):
         """Returns the loss (summed over sentences, or [B] if not ``reduce``), sample size and what to log.
 

@@ -24,11 +24,11 @@ def target_scores(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor)
     arguments as of :func:`node_logits`, targets [B, M] int64, on padding any."""
     logits = node_logits(states, weight, bias)
     log_probs = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
-    return gathered_scores(log_probs, weight, bias, targets)
+    return gathered_scores(log_probs, targets)
 
 
-def gathered_scores(log_probs: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-    """Does what :func:`target_scores` does, of nodes whose log_probs [B, L, V] are known."""
+def gathered_scores(log_probs: Tensor, targets: Tensor) -> Tensor:
+    """Returns match [B, M, L] of targets [B, M], by the nodes' log_probs [B, L, V]."""
     return log_probs.gather(2, targets[:, None].expand(-1, log_probs.shape[1], -1)).transpose(1, 2)
 
 

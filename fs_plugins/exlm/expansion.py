@@ -16,12 +16,12 @@ class Sizes(NamedTuple):
     full: bool  # whether all sentences have N tokens, so that nothing is padding
 
     @classmethod
-    def of(cls, tokens: Tensor, targets: Tensor, starts_well: Tensor, k: int) -> "Sizes":
+    def of(cls, token_counts: Tensor, target_counts: Tensor, starts_well: Tensor, k: int) -> "Sizes":
         """Returns the sizes by the counts of each sentence, [B] int64: its tokens, with the ``</s>`` that is
         appended if it has none at its end; how many of these are expanded; whether it starts with ``<s>``.
         Raises ValueError if one does not."""
-        lengths = torch.add(tokens, targets, alpha=k - 1)
-        least, most = torch.stack([lengths, targets, starts_well]).aminmax(dim=1)
+        lengths = torch.add(token_counts, target_counts, alpha=k - 1)
+        least, most = torch.stack([lengths, target_counts, starts_well]).aminmax(dim=1)
         (shortest, _, good), (N, M, _) = torch.stack([least, most]).tolist()  # the only sync
         if not good:
             raise ValueError(

@@ -36,8 +36,8 @@ torch.serialization.add_safe_globals([*SETTINGS, *SCORES, *BROADCAST])
 
 @wrap(checkpoint_utils, "torch_persistent_save")
 def torch_persistent_save(original, content, path, async_write=False):
-    """Saves a checkpoint, which takes the place of the last one once it is whole on the disk. fairseq writes
-    into the file of that name, and where it fails tries again in the middle of it."""
+    """Saves a checkpoint, which takes the place of the last one once it is whole on the disk. fairseq does
+    not wait for the disk, and where writing fails it tries again in the middle of the file."""
     if async_write or not PathManager.supports_rename(path):  # not a file of this machine
         return original(content, path, async_write)
     with files.atomic(path, "wb") as file:

@@ -138,8 +138,9 @@ class ExLMForMaskedLM(ExLMPreTrainedModel):
         log_probs = node_logits.float().log_softmax(-1)  # [B, L, V]
         links, loss, logits = graph.links.clamp(min=LOG_ZERO), None, None
         if labels is not None:
-            scored = graph._replace(node_states=log_probs)
-            loss = (-scored.log_prob(gathered_scores, dag_loss) / layout.target_lengths).mean()
+            match = gathered_scores(log_probs, layout.targets)
+            likelihoods = dag_loss(match, graph.links, layout.node_lengths, layout.target_lengths)
+            loss = (-likelihoods / layout.target_lengths).mean()
         if labels is None or not self.training:
             with torch.autocast(log_probs.device.type, enabled=False):
                 marginals = word_log_probs(log_probs, links, layout.node_lengths, layout.target_lengths)

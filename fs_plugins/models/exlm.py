@@ -10,7 +10,6 @@ from fs_plugins.exlm.model import ExLM
 from fs_plugins.exlm.settings import ExLMSettings
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaModel
-from fs_plugins.speed.match_scores import match_scores
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +39,7 @@ class ExLMModel(RotaryRobertaModel):
         super().initialise()
 
     def predict(self, src_tokens: Tensor, target: Tensor | None = None, transitions: bool = True):
-        """Returns the :class:`StateGraph` of a batch, and a dict with the function that scores words,
-        ``match_scores``.
+        """Returns the :class:`StateGraph` of a batch, and an empty dict.
 
         Args:
             src_tokens: [B, T] int64.
@@ -53,7 +51,7 @@ class ExLMModel(RotaryRobertaModel):
             ValueError: for a sentence without ``<s>``, and one that is longer than ``--max-positions`` after
                 its expansion.
         """
-        return self.encoder(src_tokens, target, transitions), {"score": match_scores}
+        return self.encoder(src_tokens, target, transitions), {}
 
     def upgrade_state_dict_named(self, state_dict, name):
         """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no

@@ -85,9 +85,8 @@ class _MatchScores(torch.autograd.Function):
         states, weight, bias, targets, scores, log_norms = ctx.saved_tensors
         rows = states.flatten(0, 1)
         row_targets = targets.repeat_interleave(states.shape[1], dim=0)
-        # The gradient of a row's logits is -softmax times the sum of its scores' gradients; at its targets
-        # these come on top, of a token that is a target twice both. Written there before logits are rounded,
-        # they cost no pass over all logits and no atomics.
+        # d loss / d logit_v = sum_i g_i [y_i = v] - p_v sum_i g_i, for the gradients g_i of a row's scores.
+        # The first term is written before logits are rounded: no pass over all logits, no atomics.
         same = (targets[:, :, None] == targets[:, None]).to(grad.dtype)  # [B, M, M]
         minus = grad.sum(1).flatten()[:, None].neg_()  # [B * L, 1]
         at_targets = (grad.transpose(1, 2) @ same).flatten(0, 1).addcmul_(scores.exp(), minus)  # [B * L, M]

@@ -33,10 +33,7 @@ run() {
     trap 'kill -- -$child || :; wait $child || :; echo "interrupted: rerun the same command" >&2; exit 130' INT TERM HUP
     wait $child || exit
     trap - INT TERM HUP
-    if grep -qs '"by": "--stop-time-hours"' "$save/ended.json"; then
-        echo "--stop-time-hours ended this call: rerun the same command to resume"
-        exit 75
-    fi
+    [[ ! -e $save/unfinished ]] || { echo "--stop-time-hours ended this call: rerun the same command to resume" && exit 75; }
 }
 
 # Scores checkpoint_best.pt, after which nothing is resumed.

@@ -21,7 +21,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from fs_plugins.files import ENDED, atomic, naming_errors, write_json
+from fs_plugins.files import atomic, naming_errors, write_json
 from lib.command_line import UserError, visible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,9 +117,8 @@ def write_result(
 ) -> None:
     """Writes FOLDER/result.json of a fine-tuning or a baseline, the last of its files.
 
-    ``{"benchmark", "task", "metric", "metrics", "seed", "checkpoint", "ended", "manifest", ...}``: the
-    model that the training started from, null if none; what ended it, null if nothing did; the manifest
-    of its folder.
+    ``{"benchmark", "task", "metric", "metrics", "seed", "checkpoint", "manifest", ...}``: the model that the
+    training started from, null if none; the manifest of its folder.
 
     Args:
         benchmark: the name of its module, such as "glue".
@@ -132,8 +131,7 @@ def write_result(
     manifest = read_json((run or folder) / MANIFEST) or {"settings": {}}
     about = {"benchmark": benchmark, "task": task, "metric": metric, "metrics": metrics}
     about |= {"seed": manifest["settings"].get("seed"), "checkpoint": manifest.get("start")}
-    about |= {"ended": read_json((run or folder) / ENDED), "manifest": manifest}
-    write_json(folder / RESULT, {**about, **more})
+    write_json(folder / RESULT, {**about, "manifest": manifest, **more})
 
 
 DIGITS = 15  # digits written of a prediction: those that float64 keeps of any number

@@ -61,8 +61,7 @@ def test_classes_scored_and_submitted(place, finetune):
     assert accuracy > 0.9 and result["seed"] == 2
     assert f"SST-2 valid (61 rows): accuracy {100 * accuracy:.2f}" in shown
     # 200 rows by 16 in 4 epochs
-    ended, settings = result["ended"], result["manifest"]["settings"]
-    assert ended == {"by": "--max-epoch", "limit": 4, "updates": 13 * 4}
+    settings = result["manifest"]["settings"]
     assert settings["--total-num-update"] == str(13 * 4)
     # the best epoch's, as the training saw it over the whole set
     best = max(commands.Run((place / "sst/train.log").read_text()).values("score", "valid"))

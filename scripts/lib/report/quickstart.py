@@ -29,12 +29,15 @@ def read(output: Path) -> pd.DataFrame:
     results = read_json(output / "joint.json")["rows"]
     measured = pd.json_normalize(results, "results", ["checkpoint", "updates"]).rename(columns=BITS)
     names = [Path(path).parent.name for path in measured["checkpoint"]]
-    walls = {
-        name: pd.DataFrame(read_log(output / name / "train.log")).groupby("update")["wall"].max()
-        for name in MODELS
-    }
-    seconds = [walls[name].get(update) for name, update in zip(names, measured["updates"], strict=True)]
-    return measured.assign(model=[MODELS[name] for name in names], seconds=seconds)
+    spent = {name: seconds(output / name / "train.log") for name in MODELS}
+    at = [spent[name].get(update) for name, update in zip(names, measured["updates"], strict=True)]
+    return measured.assign(model=[MODELS[name] for name in names], seconds=at)
+
+
+def seconds(log: Path) -> pd.Series:
+    """Returns the seconds to each update that was logged; fairseq's ``wall`` starts anew when it resumes."""
+    wall = pd.DataFrame(read_log(log)).groupby("update")["wall"].max().dropna()
+    return wall.diff().where(lambda passed: passed >= 0, wall).cumsum()
 
 
 def table(measured: pd.DataFrame) -> list[str]:

@@ -14,7 +14,7 @@ from lib.workflow.runs import STUDY
 
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # columns that a frame always has
-COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "end", "updates", "p")
+COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "updates", "p")
 COLUMNS += ("split.kind", "test.molecules", "test.rows_sha256")
 # a column of the paper's tables -> the task, the column of the frame, and the factor that makes percent
 SCORES = {"EM": (squad.NAME, "valid.exact", 1), "F1": (squad.NAME, "valid.f1", 1)}
@@ -57,7 +57,7 @@ def rows_of(name: str, content: dict) -> Iterator[dict]:
         yield finetuned(content)
     elif name == "train.json":
         curve = content.pop("curve", [])
-        yield {"train": content, "end": end_of(content, "--max-update")}
+        yield {"train": content}
         yield from ({"updates": one["update"], "log": one} for one in curve)
     for row in content.get("rows", []) if name not in (RESULT, "train.json") else ():
         for result in row["results"]:
@@ -68,7 +68,7 @@ def finetuned(content: dict) -> dict:
     """Returns what a result of a fine-tuning, or of a forest, says."""
     metrics, task, manifest = content["metrics"], content["task"], content.get("manifest", {})
     row = {name: content.get(name) for name in ("task", "metric", "split")} | metrics
-    row |= {"tuning_seed": content["seed"], "end": end_of(content, "--max-epoch"), "point": "", "marks": ""}
+    row |= {"tuning_seed": content["seed"], "point": "", "marks": ""}
     for split in ("valid", "test"):
         names = [*row.setdefault(split, {}).pop("properties", {})]
         row |= {"properties": names} if names else {}
@@ -77,20 +77,10 @@ def finetuned(content: dict) -> dict:
         whole = metrics["valid"].get("total") == squad.QUESTIONS
         if task in TASKS:
             rows, official = content["rows"], TASKS[task].official
-            whole = all(rows[split] == official[split] for split in ("train", *TASKS[task].valid_splits))
+            whole = all(rows.get(split) == official[split] for split in ("train", *TASKS[task].valid_splits))
         row["point"], row["choice"] = Point(**point).key, metrics["valid"].get(content["metric"])
         row["marks"] = "" if whole else "†"
     return row
-
-
-def end_of(content: dict, usual: str) -> str | None:
-    """Returns how a training ended, if not as ``usual``."""
-    ended = content.get("ended", {"by": usual})
-    if ended is None:  # a forest has no checkpoint that it started from
-        return "its training was not finished" if content.get("checkpoint", True) else None
-    if ended["by"] == usual:
-        return None
-    return f"{ended['by']} {ended['limit']} ended it after {ended['updates']:,} updates"
 
 
 def column(results: pd.DataFrame, name: str) -> pd.Series:

@@ -150,10 +150,12 @@ def devices(
         one_gpu: more than one are of no use to this training.
 
     Raises:
-        UserError: for half precision on a CPU, which fairseq ends with a traceback.
+        UserError: for half precision on a CPU, and for several processes of a training of one GPU.
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
     if one_gpu:
+        if int(environment.get("WORLD_SIZE") or 1) > 1:
+            raise UserError("this training is of one GPU: call the script by itself, without torchrun")
         environment, gpus = {}, min(gpus, 1)
     if not gpus and args.precision == "fp16":
         raise UserError("--fp16 needs a GPU, and this training has none: give --bf16 or --fp32")

@@ -38,6 +38,8 @@ FREE = (
     "--max-valid-steps",
     "--no-save",
 )
+# which save at each epoch's end: fairseq does not save where --max-epoch or --stop-min-lr ends a training
+BY_EPOCHS = {"--keep-last-epochs", "--save-interval", "--max-epoch", "--stop-min-lr"}
 START = {"--restore-file", "--finetune-from-model", "--continue-once"}
 VALIDATION = {"--max-valid-steps", "--batch-size-valid", "--max-tokens-valid"}
 WHOLE = ("complete", "complete_doc", "eos")  # values of --sample-break-mode that cut no sentence
@@ -96,7 +98,7 @@ def training_of(corpus: str, words: list[str]) -> Training:
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # short run
     drop_schedule(flags, user)
-    if not {"--keep-last-epochs", "--save-interval"} & user.keys():
+    if not BY_EPOCHS & user.keys():
         flags.set("--save-interval", NEVER)  # saves by updates
     set_states(corpus, args, flags, least)
 

@@ -26,7 +26,7 @@ from lib.recipes import Point
 from lib.run import logs
 from lib.workflow.runs import Run
 
-from fs_plugins.files import ENDED, atomic, write_json
+from fs_plugins.files import atomic, write_json
 
 CURVE = ("update", "loss", "accuracy", "ppl")  # columns of the log in train.json
 
@@ -51,7 +51,6 @@ def finish(save: Path) -> None:
         "machine": platform.node(),
         "corrupted": corrupted and {"proportion": corrupted[0], "tokens": corrupted[1]},
         "curve": [{name: record.get(name) for name in CURVE} for record in trained],
-        "ended": read_json(save / ENDED),
     }
     write_json(save / "train.json", content)
 

@@ -31,5 +31,5 @@ def test_a_training_in_several_jobs(tmp_path):
     for job in (tmp_path / "queue").glob("*.job"):
         assert {"--nodes=1", "--requeue", "60"} <= {*json.loads(job.read_text())}
     trained = json.loads((folder / "train.json").read_text())
-    assert trained["ended"] == {"by": "--max-update", "limit": 2, "updates": 2} and trained["updates"] == 2
+    assert trained["updates"] == 2
     assert (folder / "log/pretrain.log").read_text().count("ended this call: rerun the same command") == 1

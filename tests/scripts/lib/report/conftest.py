@@ -32,9 +32,9 @@ def squad_result(folder: Path, seed: int, **scores) -> None:
 
 
 def molecule_result(folder: Path, dataset: str, seed: int, valid, test, kind="classification", **more):
-    """``valid`` and ``test`` are scores; ``more`` is of the test set, but for ``split`` and what ended it."""
+    """``valid`` and ``test`` are scores; ``more`` is of the test set, but for ``split``."""
     metric = "auc" if kind == "classification" else "rmse"
-    content = {name: more.pop(name) for name in ("split", "ended", "checkpoint") if name in more}
+    content = {name: more.pop(name) for name in ("split",) if name in more}
     scores = {} if test is None else {metric: test}
     about = {"molecules": 30, "properties": {"logS": scores}, "rows_sha256": "x"}
     content["metrics"] = {"valid": {metric: valid}, "test": {**about, **scores, **more}}
