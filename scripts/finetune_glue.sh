@@ -4,7 +4,8 @@
 #   bash scripts/finetune_glue.sh TASK CHECKPOINT DATA SAVE [options] [fairseq-train's flags]
 #
 #   TASK        MNLI, QQP, QNLI, SST-2, CoLA, RTE, MRPC or STS-B
-#   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM
+#   CHECKPOINT  of a pre-training, or a folder for transformers: ExLM, one of its ablations, or the MLM; or of a
+#               fine-tuning on MNLI, as RoBERTa's recipe has it for RTE, MRPC and STS-B
 #   DATA        a folder made by prepare_glue.py: the one with TASK-bin
 #   SAVE        the folder of this run: train.log, checkpoint_best.pt, predictions/SPLIT.tsv, result.json
 #               and, with --test, submission/

@@ -115,7 +115,11 @@ def main(argv: list[str] | None = None) -> int:
     add("--overwrite", action="store_true", help="replace an existing FILE")
     add_table_arguments(parser)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: as the model says)")
-    add("--truncate", action="store_true", help="truncate molecules longer than the checkpoint's positions")
+    add(
+        "--truncate",
+        action="store_true",
+        help="read the start of molecules that are too long, instead of none",
+    )
     add("--smiles", choices=("canonical", "as-given"), help="(default: as in fine-tuning, or canonical)")
     valence = "atoms with too many bonds (default: as in fine-tuning, or check)"
     add("--valence", choices=("check", "allow"), help=valence)

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
         "--text-column", default=COLUMN, metavar="NAME", help="key of the text in JSON (default: %(default)s)"
     )
     add("--max-tokens", type=positive, metavar="N", help="split longer paragraphs: see docs/data.md")
-    add("--allow-unknown", action="store_true", help="replace any number of unknown tokens by <unk>")
+    add("--allow-unknown", action="store_true", help="replace tokens missing from the dictionary by <unk>")
     args = parser.parse_args(argv)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # a worker is a process
     train, valid = (layouts_of(paths, args.layout) for paths in (args.train, args.valid))

@@ -8,9 +8,9 @@ resuming needs, from the checkpoints, and removes checkpoint_best.pt and those o
 checkpoint_last.pt.
 
 best chooses among trials with one seed: the learning rate with the fewest bits per masked token at the
-masking probability of the training, or the point of a grid with the highest metric of its task on the
-development set (of MNLI, the matched one). Of equals the first counts. The flags of the best are written
-beside OUTPUT.json, for the trainings with the other seeds.
+masking probability of the training (``Run.own_p``), or the point of a grid with the highest metric of its
+task on the development set (of MNLI, the matched one). Of equals the first counts. The flags of the best are
+written beside OUTPUT.json, for the trainings with the other seeds.
 """
 
 import math
