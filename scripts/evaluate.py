@@ -60,6 +60,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
+    if not args.data.is_dir():
+        raise UserError(f"{args.data} is no folder: prepare the data first, by scripts/prepare_*.py")
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
     args.output.mkdir(parents=True, exist_ok=True)  # fails before any work if it cannot be written

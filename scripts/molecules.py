@@ -30,7 +30,7 @@ from lib.files import DIGITS, plain_cell
 
 from fs_plugins.files import atomic, check_absent
 
-PART = 4096  # molecules that are written at a time
+PART = 256  # molecules that are written at a time
 ENDINGS = {"predict": ".predictions.csv", "embed": ".npy"}
 
 
@@ -155,6 +155,8 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"\r{counted(writer.rows, 'molecule')}, {rate:,.0f} a second", end="", file=sys.stderr)
                 first = next(parts, None)
         except KeyboardInterrupt:
+            if not writer.rows:
+                raise  # leaves no file
             interrupted = True
         print(file=sys.stderr)
         if writer.embeds:
@@ -166,5 +168,5 @@ def main(argv: list[str] | None = None) -> int:
         lines = ", ".join(map(str, unread[:10])) + (", ..." if len(unread) > 10 else "")
         print(f"{len(unread):,} could not be read (empty rows, with the reason): lines {lines}")
     if interrupted:
-        print("interrupted: these are the rows so far", file=sys.stderr)
+        print("interrupted: these are the rows so far; --overwrite begins anew", file=sys.stderr)
     return 130 if interrupted else 0

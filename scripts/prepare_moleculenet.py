@@ -95,14 +95,15 @@ def check_labels(rows: pd.DataFrame, cells: pd.DataFrame, args: argparse.Namespa
         rows.at[row, "skipped"] = labels.loc[row].isna().all()
     if len(wrong) and not args.skip_broken:
         words = dict.fromkeys(str(cell) for cell in cells.to_numpy()[broken.to_numpy()])
-        words = [word for word in words if not re.search(r"\d", word)][:4] or ["NA"]
+        words = [word for word in words if not re.search(r"\d", word)][:4]
         wanted = {"classification": "0 or 1 (--kind regression: numbers)", "regression": "numbers, as 1.5"}
         first = rows.loc[wrong.index[:LISTED]].itertuples()
+        few = words and broken.to_numpy().mean() <= 0.5  # else they are the labels, in other words
+        missing = f" name missing labels (--missing {shlex.join(words)})," if few else ""
         raise UserError(
             f"{args.source} has {counted(len(wrong), 'row')} with cells that are no labels: "
-            f"{wanted[args.kind]}. Choose --label-columns, name those that stand for a missing label "
-            f"(--missing {shlex.join(words)}), correct them, or leave them out (--skip-broken)"
-            + "".join(f"\n  line {row.line}: {row.remarks[0][:200]}" for row in first)
+            f"{wanted[args.kind]}. Choose --label-columns,{missing} write them so, or leave them out "
+            "(--skip-broken)" + "".join(f"\n  line {row.line}: {row.remarks[0][:200]}" for row in first)
         )
     return labels
 
@@ -174,7 +175,8 @@ def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> lis
         # by a single value the best epoch of a regression can be chosen
         enough = 2 if classification or part == "train" else 1
         if values.nunique().lt(enough).all() and part != "test":
-            raise UserError(f"no labels differ in {part}: choose other labels, or split differently")
+            rare = "" if not classification else f" ({int(values.eq(1).sum().sum())} positive)"
+            raise UserError(f"no labels differ in {part}{rare}: give --split random, or choose other labels")
         counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
         few = counts[counts.min(axis=1) < FEW]
         if classification and len(few):
@@ -252,6 +254,8 @@ def main(argv: list[str] | None = None) -> None:
             rows, cells = read_table(args.source, form, names, known.ignored, args.split_column)
         labels = check_labels(rows, cells, args)
         kept, unknown = encode(rows, args, allow_valence, {*dictionary.symbols})
+        for row in kept.index[kept["canonical"].duplicated()]:
+            rows.at[row, "remarks"].append("repeated: an earlier line has the same molecule")
         for (row, name), distance in far_labels(labels.loc[kept.index], args.kind).items():
             about = f"{name} is {labels.at[row, name]:g}, {distance:.0f} standard deviations from the mean"
             rows.at[row, "remarks"].append(f"in another unit?: {about}")

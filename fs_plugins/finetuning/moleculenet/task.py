@@ -153,7 +153,7 @@ class MoleculePropertyTask(ScoredTask):
         path = str(Path(self.cfg.data) / split)
         tokens = data_utils.load_indexed_dataset(path, self.dictionary)
         if tokens is None:
-            raise FileNotFoundError(f"there is no split {split!r} in {self.cfg.data}: prepare the data again")
+            raise FileNotFoundError(f"{self.cfg.data} has no split {split!r}: give another, as --split test")
         lengths = np.asarray(tokens.sizes) + 1  # counts </s>, and now <s>
         limit = self.positions
         long = np.flatnonzero(lengths > limit) if limit is not None else []

@@ -106,6 +106,8 @@ def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
     """Returns the column of that name, or, if there is none, one that differs in upper and lower case.
     Raises UserError if there is none either."""
     same = [column for column in frame if column.lower() == name.lower()]
+    if not any(frame.columns):
+        raise UserError(f"{path} is empty: give a file with molecules")
     if not same:
         shown = ", ".join(map(ascii, frame.columns[:20])) + (", ..." if len(frame.columns) > 20 else "")
         raise UserError(f"{path} has no column {name!r}, but {shown}: see --smiles-column and --no-header")

@@ -108,7 +108,7 @@ def main() -> int:
         signal.signal(number, lambda number, _: child.send_signal(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the command, too
     status = child.wait()
-    if status and args.log:
+    if args.log and status not in (0, 130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGPIPE):
         lines = args.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         print(f"failed with exit status {status}; the end of {args.log}:", file=sys.stderr)
         print(*(line[:300] for line in lines), sep="\n", file=sys.stderr)  # some of fairseq's are very long

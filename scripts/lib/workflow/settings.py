@@ -91,7 +91,8 @@ def read(config: dict) -> argparse.Namespace:
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
     taken = {f"--{name}" for name in TAKEN.split()} | ({"--lr"} if settings.rates else set())
-    for name, names in {"flags": taken, "finetune_flags": {*FLAGS.values()}}.items():
+    of_grid = {*FLAGS.values()} if settings.glue or settings.squad else set()
+    for name, names in {"flags": taken, "finetune_flags": of_grid}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
             raise UserError(f"{name}: {', '.join(wrong)} would apply to runs that differ in it: leave it out")
     return settings
