@@ -100,7 +100,7 @@ above_zero = _checked(float, lambda x: 0 < x < math.inf, "a number above 0")
 rate = _checked(float, lambda lr: 0 < lr < 1, "a learning rate above 0 and below 1, such as 1e-3")
 proportion = _checked(float, lambda p: 0 <= p <= 1, "a share from 0 to 1")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
-ratio = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
+below_one = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")
 
 
 def named_path(text: str) -> tuple[str, str]:
@@ -153,7 +153,7 @@ class Flags(dict[str, tuple[str, ...]]):
 
     def proportion(self, name: str) -> float:
         """Returns its value as a number of 0 or more, and less than 1; raises UserError if it is none."""
-        return self._number(name, ratio)
+        return self._number(name, below_one)
 
     def _number(self, name: str, convert: Callable[[str], Any]):
         try:

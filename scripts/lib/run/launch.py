@@ -29,7 +29,7 @@ FREE = re.compile(
     "|reset|restore|save|stop-time-hours|tensorboard|update-freq|user-dir|validate|wandb)"
 )
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
-BEST, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
+BEST_BY, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
 DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 OWN_PRECISION = {"--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}  # fairseq's, besides these
 PRECISIONS = {
@@ -68,9 +68,9 @@ class Training:
         flags, user = self.flags, self.args.user
         if "--keep-last-epochs" not in user:
             flags.set("--no-epoch-checkpoints")
-        if metric := user.value(BEST):
+        if metric := user.value(BEST_BY):
             if metric not in self.metrics:
-                raise UserError(f"{BEST} {metric}: choose one of {', '.join(self.metrics)}")
+                raise UserError(f"{BEST_BY} {metric}: choose one of {', '.join(self.metrics)}")
             flags.pop_all(MAXIMIZE)
             if metric not in LESS_IS_BETTER:
                 flags.set(MAXIMIZE)

@@ -122,17 +122,17 @@ def chosen(*user, flags="", **more) -> list[str]:
 
 def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
     """Whatever the script would choose by; a name that is never logged would end the run after an epoch."""
-    best, maximize, kept = f"{launch.BEST} f1 {launch.MAXIMIZE}", launch.MAXIMIZE, "--no-epoch-checkpoints"
+    best, maximize, kept = f"{launch.BEST_BY} f1 {launch.MAXIMIZE}", launch.MAXIMIZE, "--no-epoch-checkpoints"
     assert chosen() == [kept] and chosen("--keep-last-epochs", "2") == ["--keep-last-epochs", "2"]
     assert chosen(flags=best) == [*best.split(), kept]
     of_squad = {"flags": best, "metrics": ("f1", "em", "loss")}
-    assert chosen(launch.BEST, "loss", **of_squad) == [launch.BEST, "loss", kept]
-    assert chosen(launch.BEST, "em", **of_squad) == [launch.BEST, "em", kept, maximize]
+    assert chosen(launch.BEST_BY, "loss", **of_squad) == [launch.BEST_BY, "loss", kept]
+    assert chosen(launch.BEST_BY, "em", **of_squad) == [launch.BEST_BY, "em", kept, maximize]
     falls = {"loss", "ppl", "rmse", "mae", SCALED}
     for metric in {*launch.Training.metrics, SCALED, *itertools.chain(*METRICS.values())}:
-        assert (maximize in chosen(launch.BEST, metric, metrics=(metric,))) == (metric not in falls)
+        assert (maximize in chosen(launch.BEST_BY, metric, metrics=(metric,))) == (metric not in falls)
     with pytest.raises(UserError, match="rmse"):
-        chosen(launch.BEST, "auc", metrics=("rmse",))
+        chosen(launch.BEST_BY, "auc", metrics=("rmse",))
 
 
 @pytest.mark.parametrize(
