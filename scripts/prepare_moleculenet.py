@@ -254,8 +254,9 @@ def main(argv: list[str] | None = None) -> None:
             rows, cells = read_table(args.source, form, names, known.ignored, args.split_column)
         labels = check_labels(rows, cells, args)
         kept, unknown = encode(rows, args, allow_valence, {*dictionary.symbols})
+        first = kept.groupby("canonical")["line"].transform("first")
         for row in kept.index[kept["canonical"].duplicated()]:
-            rows.at[row, "remarks"].append("repeated: an earlier line has the same molecule")
+            rows.at[row, "remarks"].append(f"repeated: the molecule of line {first[row]}")
         for (row, name), distance in far_labels(labels.loc[kept.index], args.kind).items():
             about = f"{name} is {labels.at[row, name]:g}, {distance:.0f} standard deviations from the mean"
             rows.at[row, "remarks"].append(f"in another unit?: {about}")

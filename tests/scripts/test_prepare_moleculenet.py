@@ -216,6 +216,12 @@ def test_a_test_set_alone(prepare):
     assert [*alone["sizes"]] == ["test"] and len(prepare.read("test")) == 30
 
 
+def test_a_molecule_that_is_spelled_twice_is_told(prepare):
+    prepare([*ROWS, "OCC,0"], *RANDOM)
+    [(line, _, status, reason, _)] = prepare.table("report.tsv")
+    assert (line, status) == ("32", "kept") and reason.endswith(f"line {MOLECULES.index('CCO') + 2}")
+
+
 def test_blank_rows_are_none(prepare):
     """More of them than molecules, as spreadsheets leave them."""
     blank = [",,", "", " , ,", ",,,", ",,a note"] * 8
