@@ -72,7 +72,7 @@ def test_classes_scored_and_submitted(place, finetune):
     assert [path.name for path in (place / "sst").glob("*.pt")] == ["checkpoint_best.pt"]
     exported = export(place / "sst/checkpoint_best.pt", place / "exported")  # with the BPE beside the data
     assert json.loads((exported / "tokenizer.json").read_text())["model"]["type"] == "BPE"
-    assert f"(valid accuracy {accuracy:.4g})" in finetune("SST-2", "sst", *flags)  # it is not repeated
+    assert "finished before" in finetune("SST-2", "sst", *flags)
 
 
 @pytest.mark.slow
