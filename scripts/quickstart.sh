@@ -72,6 +72,7 @@ train exlm "${flags[@]}" --k 2
 for _ in "${trainings[@]}"; do wait -n; done # the first that fails ends all
 trainings=()
 
+shopt -s nullglob # a checkpoint of an interval is kept within an epoch, not where it ends
 echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m fs_plugins.measures joint "$out"/{mlm,exlm}/checkpoint_{*_*,last}.pt --mask-prob "$p" \
     --max-sentences 500 --device cpu --output "$out/joint.json" --overwrite

@@ -70,8 +70,12 @@ def end_at_once(original, cfg, trainer, *args, **kwargs):
 
 @wrap(Trainer, "cumulative_training_time")
 def note_the_limit_of_time(original, trainer):
-    """Fairseq asks after each update, and ends if it is too much."""
-    seconds, most = original(trainer), 3600 * trainer.cfg.optimization.stop_time_hours
-    if 0 < most < seconds and trainer.is_data_parallel_master and not trainer.cfg.checkpoint.no_save:
-        Path(trainer.cfg.checkpoint.save_dir, UNFINISHED).touch()
+    """fairseq asks after each update, and ends if it is too much."""
+    seconds, flags, saving = original(trainer), trainer.cfg.optimization, trainer.cfg.checkpoint
+    at_end, over = (
+        0 < flags.max_update <= trainer.get_num_updates(),
+        0 < 3600 * flags.stop_time_hours < seconds,
+    )
+    if over and not at_end and trainer.is_data_parallel_master and not saving.no_save:
+        Path(saving.save_dir, UNFINISHED).touch()
     return seconds

@@ -35,7 +35,7 @@ def test_a_limit_of_time_is_of_a_call_and_is_noted(corpus, tmp_path):
     for update in (1, 2):
         assert [*train(*words, "--stop-time-hours", 1e-9).losses()] == [update] == [saved(tmp_path)[0]]
         assert (tmp_path / UNFINISHED).exists()
-    train(*words)
+    train(*words, "--stop-time-hours", 1e-9)  # at its end, too
     assert saved(tmp_path)[0] == 3 and not (tmp_path / UNFINISHED).exists()
 
 
