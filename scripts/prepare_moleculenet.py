@@ -175,8 +175,8 @@ def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> lis
         # by a single value the best epoch of a regression can be chosen
         enough = 2 if classification or part == "train" else 1
         if values.nunique().lt(enough).all() and part != "test":
-            rare = "" if not classification else f" ({int(values.eq(1).sum().sum())} positive)"
-            raise UserError(f"no labels differ in {part}{rare}: give --split random, or choose other labels")
+            rare = f" ({int(values.eq(1).sum().sum())} positive)" if classification else ""
+            raise UserError(f"no labels differ in {part}{rare}: try --split random, or choose other labels")
         counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
         few = counts[counts.min(axis=1) < FEW]
         if classification and len(few):

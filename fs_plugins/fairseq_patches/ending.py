@@ -26,6 +26,13 @@ def early_stop() -> dict:
     return vars(next(filter(None, found), Namespace()))
 
 
+def at_end(trainer) -> bool:
+    """Returns whether --max-update or --patience has ended the run."""
+    updates, patience = trainer.cfg.optimization.max_update, trainer.cfg.checkpoint.patience
+    stopped = 0 < patience <= early_stop().get("num_runs", 0)
+    return 0 < updates <= trainer.get_num_updates() or stopped
+
+
 @wrap(Trainer, "save_checkpoint")
 def keep_patience(original, trainer, path, extra_state):
     return original(trainer, path, {**extra_state, "patience": {**early_stop()}})
@@ -55,10 +62,9 @@ def end_at_once(original, cfg, trainer, *args, **kwargs):
     if not isinstance(trainer, Trainer):  # a stand-in, as in tests
         return loaded
     Path(cfg.save_dir, UNFINISHED).unlink(missing_ok=True)
-    updates, flags = trainer.get_num_updates(), trainer.cfg.optimization
-    if 0 < flags.max_update <= updates or 0 < cfg.patience <= early_stop().get("num_runs", 0):
-        logger.info("ended after %d updates: nothing to train", updates)
-        flags.max_epoch = -1
+    if at_end(trainer):
+        logger.info("ended after %d updates: nothing to train", trainer.get_num_updates())
+        trainer.cfg.optimization.max_epoch = -1
     elif path := trainer.without_optimizer:
         raise ValueError(
             f"{path} has no optimizer state, as after a finished run of the workflow, or with "
@@ -71,11 +77,8 @@ def end_at_once(original, cfg, trainer, *args, **kwargs):
 @wrap(Trainer, "cumulative_training_time")
 def note_the_limit_of_time(original, trainer):
     """fairseq asks after each update, and ends if it is too much."""
-    seconds, flags, saving = original(trainer), trainer.cfg.optimization, trainer.cfg.checkpoint
-    at_end, over = (
-        0 < flags.max_update <= trainer.get_num_updates(),
-        0 < 3600 * flags.stop_time_hours < seconds,
-    )
-    if over and not at_end and trainer.is_data_parallel_master and not saving.no_save:
+    seconds, saving = original(trainer), trainer.cfg.checkpoint
+    over = 0 < 3600 * trainer.cfg.optimization.stop_time_hours < seconds and not at_end(trainer)
+    if over and trainer.is_data_parallel_master and not saving.no_save:
         Path(saving.save_dir, UNFINISHED).touch()
     return seconds

@@ -97,9 +97,7 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     sizes = WindowSizes(*map((flags | args.user).whole, WINDOW))
     windows = make_windows(load_split(str(data), "train"), sizes)
     if not (learned := int((windows.labels[:, 0] != NO_LABEL).sum())):
-        raise UserError(
-            f"no question of {data}/train.npz can be learned: the answers are not in their contexts"
-        )
+        raise UserError(f"no question of {data}/train.npz can be learned: no answer is at its answer_start")
     return Recipe(
         data,
         pretrained.flags | positions(pretrained, window) | flags | args.user,

@@ -52,10 +52,9 @@ def resolve(name: str, words: list[str]) -> Training:
     args = arguments(f"finetune_{name}.sh", about, names, words, partial(add_options, name), REFUSED)
     workers, device_flags = devices(args, one_gpu=name != "squad")
     pretrained = read_checkpoint(args.checkpoint)
-    of_mnli = name == "glue" and pretrained.task.get("num_classes") == 3  # alone: others have two or one
-    if not (
-        of_mnli or is_pretraining(task := pretrained.task._name)
-    ):  # its scores would pass for the other's
+    task, of_mnli = pretrained.task._name, pretrained.task.get("num_classes") == 3  # other tasks: 1 or 2
+    # otherwise its scores would pass for the pre-training's
+    if not (is_pretraining(task) or (name == "glue" and of_mnli)):
         raise UserError(f"{args.checkpoint} was fine-tuned (--task {task}): give its pre-training")
     recipe = benchmark(name).recipe(args, pretrained)
     about = {"evaluation": recipe.evaluation, "settings": recipe.settings, "metrics": recipe.metrics}
