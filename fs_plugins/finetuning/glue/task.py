@@ -9,17 +9,12 @@ from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
 from fs_plugins.data.datasets import RepeatInputDataset
-from fs_plugins.data.length_order import length_keys
 from fs_plugins.finetuning.glue.metrics import OF_CLASSES, OF_NUMBERS, score
 from fs_plugins.finetuning.scored import NamedSplit, ScoredTask
 
 
 @dataclass
 class GlueConfig(SentencePredictionConfig):
-    group_by_length: bool = field(
-        default=False,
-        metadata={"help": "train on batches of rows of about the same length: less padding, faster"},
-    )
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
     sentences: int = field(
         default=0, metadata={"help": "of a row, 1 or 2; recorded for predictions of other texts"}
@@ -41,8 +36,7 @@ class GlueTask(ScoredTask, SentencePredictionTask):
     ``--report-mcc`` and the like round to one digit, so that epochs tie, and read the names of classes as
     numbers, which MNLI's, QNLI's and RTE's are not.
 
-    With ``--group-by-length`` the training set is grouped too, by steps of 8 tokens, in random order within
-    a group. ``--no-shuffle`` keeps the file's order in every split.
+    ``--no-shuffle`` keeps the file's order in every split.
 
     With ``--repeat-times`` every token of the input stands k times in a row. ``--max-positions`` counts
     tokens with their copies, as in pre-training (512 k): sentences of more than max-positions / k tokens are
@@ -76,10 +70,8 @@ class GlueTask(ScoredTask, SentencePredictionTask):
         dataset = super().load_dataset(split, combine, **kwargs)
         rows = dataset.dataset if isinstance(dataset, SortDataset) else dataset
         self.targets[split] = rows.defn.get("target")
-        if isinstance(dataset, SortDataset):
-            [lengths] = rows.sizes
-            order = [*dataset.sort_order, *length_keys(lengths, split, self.cfg.group_by_length)]
-            dataset = SortDataset(rows, sort_order=order)
+        if isinstance(dataset, SortDataset) and split != "train":
+            dataset = SortDataset(rows, sort_order=[*dataset.sort_order, *rows.sizes])
         self.datasets[split] = NamedSplit(RepeatInputDataset(dataset, self.cfg.repeat_times), split)
         return self.datasets[split]
 

@@ -26,7 +26,6 @@ from fairseq.tasks import register_task
 from omegaconf import II, MISSING
 
 from fs_plugins.data.datasets import RepeatInputDataset
-from fs_plugins.data.length_order import length_keys
 from fs_plugins.data.vocabulary import Vocabulary
 from fs_plugins.finetuning.moleculenet.data import LabelsDataset, labels_by_name, read_folder, read_labels
 from fs_plugins.finetuning.moleculenet.metrics import metrics_of, summarise
@@ -44,10 +43,6 @@ class MoleculePropertyConfig(FairseqDataclass):
         metadata={
             "help": "with <s> and </s>; of longer molecules the start is read (default: --max-positions)"
         },
-    )
-    group_by_length: bool = field(
-        default=False,
-        metadata={"help": "train on batches of molecules of about the same length: less padding, faster"},
     )
     repeat_times: int = field(default=1, metadata={"help": "copies of each token, <s> too (k of the paper)"})
     classification_head_name: str = II("criterion.classification_head_name")
@@ -142,7 +137,8 @@ class MoleculePropertyTask(ScoredTask):
         )
         with data_utils.numpy_seed(self.cfg.seed):
             order = [np.random.permutation(rows)]
-        order += length_keys(tokens.sizes, split, self.cfg.group_by_length)
+        if split != "train":  # of which nothing is learned: little padding
+            order.append(np.asarray(tokens.sizes))
         dataset = RepeatInputDataset(SortDataset(dataset, sort_order=order), self.cfg.repeat_times)
         self.datasets[split] = NamedSplit(dataset, split)
         logger.info("%s: molecules: %d, labels: %d", split, rows, np.count_nonzero(~np.isnan(labels)))

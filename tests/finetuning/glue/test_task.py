@@ -8,7 +8,6 @@ import pytest
 import torch
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
-from fs_plugins.data.length_order import LENGTH_GROUP
 from fs_plugins.finetuning.glue.task import GlueConfig, GlueTask
 from tests.support import builders
 
@@ -47,18 +46,14 @@ def rows(dataset):
 
 
 @pytest.mark.parametrize("split", ["train", "valid"])
-def test_rows_are_fairseqs_in_groups_of_about_one_length(pairs, split):
+def test_rows_are_fairseqs_and_those_of_validation_by_length(pairs, split):
     theirs = rows(load(pairs, split, SentencePredictionTask, SentencePredictionConfig)[1])
-    plain, grouped = (rows(load(pairs, split, group_by_length=by)[1]) for by in (False, True))
-    assert plain == grouped == theirs and len(theirs) == PAIRS
-    lengths = np.array([len(tokens) for tokens, _ in grouped.values()])
+    ours = rows(load(pairs, split)[1])
+    assert ours == theirs and len(theirs) == PAIRS
     if split == "train":
-        assert list(plain) == list(theirs)  # the very batches of fairseq
-        steps = lengths // LENGTH_GROUP
-        assert (np.diff(steps) >= 0).all() and len(set(steps)) > 3
-        assert (np.diff(lengths) < 0).any()  # at random within a group
+        assert list(ours) == list(theirs)  # the very batches of fairseq
     else:
-        assert list(plain) == list(grouped) and (np.diff(lengths) >= 0).all()
+        assert (np.diff([len(tokens) for tokens, _ in ours.values()]) >= 0).all()
 
 
 def test_a_fine_tuning_of_repeated_mlm_repeats_the_input(pairs):
