@@ -2,45 +2,18 @@
 
     python scripts/explore.py checkpoints/exlm/checkpoint_last.pt "CC(=O)<mask>c1ccccc1C(=<mask>)O"
 
-prints each state's most probable tokens, and the best decoding of the sentence; writes graph.json (all of it,
-with the transition matrix), transitions.png (the matrix as a heatmap) and index.html (the graph of states, to
-look at in a browser) into --output.
+prints the best decoding of the sentence; writes graph.json (its states with their most probable tokens, the
+transition matrix, the decoding), transitions.png (the matrix as a heatmap) and index.html (the graph of
+states, to look at in a browser) into --output.
 """
 
 from pathlib import Path
 
-from lib.command_line import argument_parser, counted, proportion, script, visible, whole
+from lib.command_line import argument_parser, script, visible, whole
 
 from fs_plugins.files import atomic, check_absent, json_text
 
 GRAPH, PICTURE, PAGE = "graph.json", "transitions.png", "index.html"
-
-
-def percent(p: float) -> str:
-    if p >= 0.9995:
-        return "100%"
-    if p < 1e-4:
-        return "<0.01%"
-    return f"{100 * p:.1f}%" if p >= 0.0995 else f"{100 * p:.2g}%"
-
-
-def describe(graph) -> str:
-    """Returns the text that the terminal shows."""
-    exactly, masks = counted(graph.masks, "token"), counted(graph.masks, "mask")
-    lines = [graph.text, f"{masks}, k = {graph.k}: {counted(len(graph.states), 'state')}"]
-    for symbol in graph.unknown:
-        lines.append(f"NOTE: {symbol!r} is not in the dictionary: the model reads <unk> there")
-    lines += [f"NOTE: {note}" for note in graph.notes]
-    lines += ["", f"{'state':<16} {'visited':>7}  most probable tokens"]
-    for state in graph.states:
-        tokens = "  ".join(f"{token.text} {percent(token.prob)}" for token in state.tokens)
-        lines.append(f"{state.name:<16} {percent(state.visit_prob):>7}  {tokens}")
-    lines += ["", f"By the transitions, {percent(graph.length_prob)} of the paths have {exactly}."]
-    lines += ["", f"Best decoding of {exactly}, log P (nats) of its path and of all paths:"]
-    if (best := graph.best) is None:
-        return "\n".join([*lines, "there is none: no path has so many states"])
-    path = " → ".join(graph.states[u].name for u in best.states[1:-1])
-    return "\n".join([*lines, f"{best.log_prob:.2f} {best.total_log_prob:.2f}  {best.text}  [{path}]"])
 
 
 @script
@@ -53,8 +26,6 @@ def main(argv: list[str] | None = None) -> None:
     output = "folder to write into (default: %(default)s)"
     add("--output", type=Path, default=Path("outputs/explore"), metavar="DIR", help=output)
     add("--overwrite", action="store_true", help="replace what an existing DIR has")
-    edge = "draw edges that at least this share of the paths take (default: 0.02)"
-    add("--min-edge", type=proportion, default=0.02, metavar="P", help=edge)
     add("--data", type=Path, metavar="DIR", help="folder of dict.txt (default: the one of the training)")
     written = (
         "how the corpus was written: encoder.json and vocab.bpe (GPT-2 BPE), a tokenizer.json, smiles, or "
@@ -70,8 +41,7 @@ def main(argv: list[str] | None = None) -> None:
 
     model = load(args.model, data=args.data, bpe=args.bpe, device=args.device)
     graph = model.graph(args.text, top=args.top)
-    print(visible(describe(graph)))
-    html = page(graph, args.min_edge)
+    html = page(graph)
     args.output.mkdir(parents=True, exist_ok=True)
     graph_file, page_file = atomic(args.output / GRAPH), atomic(args.output / PAGE)
     with graph_file as text, atomic(args.output / PICTURE, "wb") as picture, page_file as shown:
@@ -80,4 +50,5 @@ def main(argv: list[str] | None = None) -> None:
         shown.write(html)
         for file in (text, picture, shown):  # all of them, or none
             file.flush()
-    print(f"\n{args.output}: {GRAPH}, {PICTURE}, {PAGE}")
+    print(visible(graph.best.text if graph.best else "no path has as many states as there are tokens"))
+    print(f"{args.output}: {GRAPH}, {PICTURE}, {PAGE}")

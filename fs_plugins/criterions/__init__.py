@@ -11,8 +11,3 @@ def find_states_criterion(name: str | None) -> type[StatesCriterion] | None:
     """Returns the criterion of that name; None if it trains no states, as that of an MLM or a fine-tuning."""
     criterion = CRITERION_REGISTRY.get(name, object)
     return criterion if issubclass(criterion, StatesCriterion) else None
-
-
-def trains_transitions(name: str | None) -> bool:
-    """Returns whether the criterion of that name trains transitions between states."""
-    return bool((criterion := find_states_criterion(name)) and criterion.trains_transitions)

@@ -47,8 +47,3 @@ def is_smiles(symbols: Iterable[str]) -> bool:
     special and made-up ones."""
     symbols = [s for s in symbols if not re.fullmatch(r"</?s>|<pad>|<unk>|<mask>|madeupword\d+", s)]
     return sum(_TOKEN.fullmatch(symbol) is not None for symbol in symbols) > 0.9 * len(symbols)
-
-
-def is_atom(token: str) -> bool:
-    """Returns whether a token is an atom, not a bond, a branch, a ring or a dot."""
-    return token[0] in "[*" or token[0].isalpha()

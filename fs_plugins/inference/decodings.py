@@ -52,14 +52,6 @@ class GraphDecoder:
         one = torch.eye(self.L, dtype=torch.float64)
         return torch.linalg.solve_triangular((one - onward).mT, one[:, :1], upper=False)[:, 0]
 
-    def length_log_prob(self, nodes: int) -> float:
-        """Returns the log-probability that a path, drawn by the transitions, has that many nodes (>= 2)."""
-        row = torch.full((self.L,), -torch.inf, dtype=torch.float64)
-        row[-1] = 0.0
-        for _ in range(nodes - 1):
-            row = torch.logsumexp(self.links + row, 1)
-        return float(row[0] - self.total[0])
-
     def best(self, count: int) -> Path | None:
         """Returns the most probable path of ``count`` words, and its words (Viterbi); None if there is
         none."""

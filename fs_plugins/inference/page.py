@@ -3,14 +3,10 @@
 from html import escape
 from itertools import groupby, pairwise
 
-from rdkit.Chem.Draw import rdMolDraw2D
-
-from fs_plugins.data.molecules import parse_molecule
-from fs_plugins.data.smiles_tokens import is_atom, tokenize
 from fs_plugins.inference.plots import MASK_COLOURS, shown_states
-from fs_plugins.inference.text_graph import Decoding, State, TextGraph
+from fs_plugins.inference.text_graph import State, TextGraph
 
-MIN_EDGE = 0.02
+MIN_EDGE = 0.02  # share of the paths
 COLUMN, ROW, WIDTH, HEIGHT = 162, 80, 134, 60  # pixels: of the grid, and of a state
 GREY = "#c9c9c9"
 PAGE = """\
@@ -36,29 +32,27 @@ take an edge, the wider it is; those that less than {least:.0%} of the paths tak
 the path of the best decoding. Point at a state for its tokens, at an edge for its probability.</p>
 <h2>Best decoding</h2>
 <p>{best}</p>
-{picture}
 """
 
 
-def page(graph: TextGraph, min_edge: float = MIN_EDGE) -> str:
-    """Returns the page, which needs no other file; of molecules, the decoding is drawn. Edges that less than
-    ``min_edge`` of the paths take are left out, but for those of the best decoding."""
-    notes = [f"{symbol!r} is not in the dictionary: the model reads <unk> there" for symbol in graph.unknown]
-    length = f"{graph.length_prob:.1%} of the paths have as many tokens as masks"
-    summary = [f"{graph.masks} masks, k = {graph.k}, {len(graph.states)} states; {length}"]
-    best, picture = "There is none: no path has so many states.", ""
+def page(graph: TextGraph) -> str:
+    """Returns the page, which needs no other file. Edges that less than ``MIN_EDGE`` of the paths take are
+    left out, but for those of the best decoding."""
+    summary = [f"{graph.masks} masks, k = {graph.k}, {len(graph.states)} states"]
+    summary += [
+        f"{symbol!r} is not in the dictionary: the model reads <unk> there" for symbol in graph.unknown
+    ]
+    best = "There is none: no path has so many states."
     if graph.best is not None:
         pieces = [_piece(text, mask) for text, mask in graph.best.pieces]
         log_probs = f"{graph.best.log_prob:.2f} of the path, {graph.best.total_log_prob:.2f} of all its paths"
         best = f"{''.join(pieces)} (log P in nats: {log_probs})"
-        picture = _picture(graph.best) if graph.of_molecule else ""
     return PAGE.format(
         text=escape(graph.text),
-        summary="<br>".join(map(escape, [*summary, *notes, *graph.notes])),
-        drawing=_drawing(graph, min_edge),
-        least=min_edge,
+        summary="<br>".join(map(escape, summary)),
+        drawing=_drawing(graph),
+        least=MIN_EDGE,
         best=best,
-        picture=picture,
     )
 
 
@@ -70,7 +64,7 @@ def _piece(text: str, mask: int) -> str:
     return f'<mark style="background: {_colour(mask)}">{escape(text)}</mark>' if mask else escape(text)
 
 
-def _drawing(graph: TextGraph, min_edge: float) -> str:
+def _drawing(graph: TextGraph) -> str:
     """Returns the graph as SVG: a column for each token, a box for each of its states."""
     columns = [list(states) for _, states in groupby(shown_states(graph), lambda state: state.token)]
     tallest = max(map(len, columns))
@@ -85,7 +79,7 @@ def _drawing(graph: TextGraph, min_edge: float) -> str:
     for u in place:
         for v in place:
             share = graph.states[u].visit_prob * graph.transitions[u][v]
-            if (u, v) in steps or (share > 0 and share >= min_edge):
+            if (u, v) in steps or (share > 0 and share >= MIN_EDGE):
                 names = f"{graph.states[u].name} → {graph.states[v].name}"
                 title = f"{names}: {share:.1%} of the paths; transition {graph.transitions[u][v]:.1%}"
                 parts.append(_edge(*place[u], *place[v], share, (u, v) in steps, title))
@@ -117,19 +111,3 @@ def _state(state: State, x: int, y: int, is_best: bool) -> str:
     look = f'fill="{_colour(state.mask)}" class="{"best" if is_best else "state"}"'
     title = f"<title>{escape(state.name)}:\n{escape(tokens)}</title>"
     return f"<g>{title}<rect {box} {look}/>{''.join(texts)}</g>"
-
-
-def _picture(decoding: Decoding) -> str:
-    """Returns a drawing of the molecule, in which atoms that fill masks are marked; or why there is none."""
-    try:
-        molecule = parse_molecule(decoding.text)
-    except ValueError as error:
-        return f"<p>Not drawn: {escape(str(error))}</p>"
-    atoms = [mask for text, mask in decoding.pieces for token in tokenize(text) if is_atom(token)]
-    filled = [i for i, mask in enumerate(atoms) if mask]
-    if len(atoms) != molecule.GetNumAtoms():  # RDKit takes [H] away
-        filled = []
-    drawing = rdMolDraw2D.MolDraw2DSVG(360, 260)
-    rdMolDraw2D.PrepareAndDrawMolecule(drawing, molecule, highlightAtoms=filled, highlightBonds=[])
-    drawing.FinishDrawing()
-    return drawing.GetDrawingText().split("?>", 1)[1].strip()

@@ -1,6 +1,5 @@
 """Case studies (section 5.3, appendix P): predictions of the states of a text's masks, and transitions."""
 
-import math
 from dataclasses import asdict, dataclass
 
 import torch
@@ -8,8 +7,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fs_plugins.checkpoint import Checkpoint
-from fs_plugins.criterions import trains_transitions
-from fs_plugins.data.text_codecs import MASK, Codec, Smiles, is_special
+from fs_plugins.data.text_codecs import MASK, Codec, is_special
 from fs_plugins.exlm.graph import StateGraph
 from fs_plugins.inference.decodings import GraphDecoder
 
@@ -51,16 +49,13 @@ class TextGraph:
     """The graph of an ExLM's states for a text with masks, and its best decoding."""
 
     text: str  # the one given
-    of_molecule: bool  # whether the text is SMILES
     tokens: list[str]  # its symbols as shown, with ``<s>`` and ``</s>``
     k: int  # states of each mask
     masks: int  # number of masks
     states: list[State]  # the L = k (masks + 2) states
     transitions: list[list[float]]  # [L][L] probabilities E(u, v)
     best: Decoding | None  # the best decoding; None if no path has as many states as it takes
-    length_prob: float  # probability that a path drawn by the transitions has as many tokens as masks
     unknown: list[str]  # pieces of the text that the dictionary does not have; the model saw ``<unk>`` there
-    notes: list[str]  # warnings about this checkpoint
 
     def to_dict(self) -> dict:
         """Returns all of it in plain lists and dicts, for JSON."""
@@ -69,26 +64,17 @@ class TextGraph:
 
 def text_graph(checkpoint: Checkpoint, sentence: "Sentence", text: str, top: int) -> TextGraph:
     """Returns the graph of a text, as ``Model.graph`` documents it. Symbols such as ``</s>`` fill no mask."""
-    notes = []
-    if not trains_transitions(checkpoint.criterion):
-        notes.append(
-            f"this checkpoint was trained with --criterion {checkpoint.criterion}, which trains no "
-            "transitions: they and the decoding are not what was trained last"
-        )
     codec, dictionary, decoder = sentence.codec, sentence.dictionary, sentence.decoder
     unknown = (s for s in sentence.symbols if dictionary.index(s) == dictionary.unk())
     return TextGraph(
         text=text,
-        of_molecule=isinstance(codec, Smiles),
         tokens=[codec.word(s) for s in sentence.symbols],
         k=checkpoint.k,
         masks=len(sentence.masks),
         states=sentence.states(checkpoint.k, top),
         transitions=decoder.links.exp().tolist(),
         best=sentence.best(),
-        length_prob=math.exp(decoder.length_log_prob(len(sentence.masks) + 2)),
         unknown=[codec.word(s) for s in unknown],
-        notes=notes,
     )
 
 

@@ -227,12 +227,12 @@ class Model:
 
     def graph(self, text: str, *, top: int = 5) -> TextGraph:
         """Returns the graph of an ExLM's states for a text with masks, with the ``top`` tokens of each state
-        and the best decoding. Raises ValueError for a model without states, and as :meth:`log_probs`."""
+        and the best decoding. Raises ValueError for a model without trained transitions, and as
+        :meth:`log_probs`."""
         checkpoint, model = self.checkpoint, self.checkpoint.pretrained
-        if checkpoint.k is None:
-            raise ValueError(
-                f"{checkpoint.path}, of --arch {checkpoint.arch}, has no graph of states: give an ExLM"
-            )
+        if not checkpoint.has_transitions:
+            trained = f"--arch {checkpoint.arch} --criterion {checkpoint.criterion}"
+            raise ValueError(f"{checkpoint.path}, of {trained}, has no graph of states: give an ExLM")
         symbols = encode_with_masks(text, self.codec)
         with torch.no_grad():
             graph, _ = model(self._masked(symbols)[0])

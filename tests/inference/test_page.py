@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from fs_plugins.inference import page as case_study
 from fs_plugins.inference.page import page
 from fs_plugins.inference.plots import shown_states, transition_heatmap
 
@@ -20,8 +21,9 @@ def drawing(html: str) -> ElementTree.Element:
 
 
 @pytest.mark.parametrize("least", [0.0, 0.25, 1.0])
-def test_states_edges_and_the_best_path(graph, least):
-    found = drawing(page(graph, min_edge=least))
+def test_states_edges_and_the_best_path(graph, least, monkeypatch):
+    monkeypatch.setattr(case_study, "MIN_EDGE", least)
+    found = drawing(page(graph))
     nodes = [state.index for state in shown_states(graph)]
     boxes = found.findall("g")
     assert len(boxes) == len(nodes)
@@ -43,21 +45,11 @@ def test_tokens_that_look_like_markup(graph):
     states = list(graph.states)
     states[u] = replace(states[u], tokens=[replace(states[u].tokens[0], text=ODD)])
     best = replace(graph.best, text=ODD, pieces=[(ODD, 1)])
-    html = page(replace(graph, states=states, text=f"{ODD} <mask>", notes=[ODD], unknown=[ODD], best=best))
+    html = page(replace(graph, states=states, text=f"{ODD} <mask>", unknown=[ODD], best=best))
     assert "<script" not in html and "<b>" not in html and "<!--" not in html
     assert any(ODD in (box.find("title").text or "") for box in drawing(html).findall("g"))
     assert "default-src 'none'" in html and "src=" not in html
     assert "no path has so many states" in page(replace(graph, best=None))
-
-
-def test_molecules_are_drawn_with_their_filled_atoms(graph):
-    pages = []
-    for text, pieces in (("CCO", [("CC", 0), ("O", 1)]), ("CCO", [("CCO", 0)]), ("c1cc", [("c1cc", 1)])):
-        best = replace(graph.best, text=text, pieces=pieces)
-        pages.append(page(replace(graph, of_molecule=True, best=best)))
-    marked, plain, broken = pages
-    assert marked.count("<svg") == plain.count("<svg") == 2 and "<ellipse" in marked and ">O</mark>" in marked
-    assert "<ellipse" not in plain and broken.count("<svg") == 1
 
 
 def test_heatmap_shows_the_transition_matrix_and_any_tokens(graph, tmp_path):

@@ -14,7 +14,7 @@ SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
 def test_the_graph_is_the_models(save_checkpoint):
     model = load(save_checkpoint("exlm_base", ext_state_num=2), device="cpu")
     graph = model.graph(TEXT, top=len(WORDS))
-    assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == graph.notes == []
+    assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == []
     assert [(state.token, state.mask) for state in graph.states[::2]] == [(0, 0), (3, 1), (9, 2), (14, 0)]
     symbols = model.checkpoint.dictionary
     ids = torch.tensor([[0, *map(symbols.index, TEXT.split()), 2]])
@@ -52,4 +52,4 @@ def test_a_molecule(save_checkpoint):
     path = save_checkpoint("exlm_base", ext_state_num=2, symbols=builders.dictionary(builders.ATOMS))
     builders.write_dictionary(path.parent, builders.ATOMS)
     graph = load(path, data=path.parent).graph("CC<mask>O")
-    assert graph.of_molecule and graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
+    assert graph.best.pieces[0] == ("CC", 0) and graph.best.pieces[1][1] == 1
