@@ -110,7 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     add = parser.add_argument
     add("what", choices=tuple(ENDINGS))
     add("model", type=Path, help="a checkpoint, or a folder for transformers")
-    add("molecules", type=Path, help="a table (.csv, .tsv, .parquet), or one SMILES per line (.txt, .smi)")
+    add("molecules", type=Path, help="a table (.csv, .tsv), or one SMILES per line (.txt, .smi)")
     add("--output", type=Path, metavar="FILE", help="(default: named after the molecules, beside them)")
     add("--overwrite", action="store_true", help="replace an existing FILE")
     add_table_arguments(parser)

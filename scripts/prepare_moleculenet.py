@@ -5,7 +5,7 @@
     python scripts/prepare_moleculenet.py mine my.csv data-bin/mine --dictionary data-bin/smiles \\
         --smiles-column SMILES --label-columns logS --kind regression
 
-The source is a table (CSV, TSV, plain or .gz, or Parquet) or a folder with Uni-Mol's train.lmdb, valid.lmdb
+The source is a table (CSV, TSV, plain or .gz) or a folder with Uni-Mol's train.lmdb, valid.lmdb
 and test.lmdb. The columns of DeepChem's files are known for the sets named below (DATASET). An empty cell is
 a missing label. Molecules that cannot be read are skipped and listed, with their lines, in report.tsv; tokens
 missing from the dictionary become <unk> and are listed too. See docs/finetune.md. OUTPUT has

@@ -3,7 +3,7 @@
     python scripts/prepare_smiles.py data-bin/smiles --train zinc.txt.gz chembl.csv --valid test.smi
     python scripts/prepare_smiles.py data-bin/unimol --train train.lmdb --valid valid.lmdb --workers 16
 
-Reads tables (.csv, .tsv, .tab, .parquet, or any text whose first line has --smiles-column), other text with a
+Reads tables (.csv, .tsv, .tab, or any text whose first line has --smiles-column), other text with a
 SMILES first in each line, these also as .gz, .bz2 or .xz, and Uni-Mol's .lmdb files. Molecules that cannot be
 used are listed in rejected.tsv with file, line and reason. The result does not depend on --workers.
 """

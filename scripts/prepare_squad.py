@@ -35,11 +35,6 @@ def tokenise(squad: Squad, encoder: TextEncoder, settings: dict) -> TokenizedSqu
     )
 
 
-def asked_in(squad: Squad) -> set[tuple[str, str]]:
-    """Returns (context, question) of each question."""
-    return {(squad.contexts[question.context], question.text) for question in squad.questions}
-
-
 @script
 def main(argv: list[str] | None = None) -> None:
     parser = argument_parser(__doc__)
@@ -61,7 +56,6 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("give --train, --valid or --split, and SQuAD files")
     encoder = encoder_of(args)
     read = {name: read_squad(files, name) for name, files in splits.items()}
-    trained = asked_in(read["train"][0]) if "train" in read else set()
     settings = {"dictionary": Vocabulary.read(encoder.dictionary_path).identity}
     settings["bpe"] = list(map(str, encoder.bpe.files))
     with new_folder(args.output, f"{[*splits][0]}.npz" if args.overwrite else None) as folder:
@@ -82,8 +76,5 @@ def main(argv: list[str] | None = None) -> None:
             ):
                 if ids:
                     print(f"  {name}: {counted(len(ids), 'question')} {what}: {', '.join(ids[:5])}")
-            if name != "train" and (known := len(asked_in(squad) & trained)):
-                shown = counted(known, "question")
-                print(f"  {name}: {shown} of train too, so its scores are too optimistic")
     if encoder.unknown:
         print(f"  {counted(encoder.unknown, 'token')} missing from the dictionary became <unk>")

@@ -1,14 +1,6 @@
-"""Messages: warnings that fairseq's own code sets off are silenced; the log says how long a training takes.
-
-Nothing but the log changes: this module may be deleted.
-"""
+"""Silences warnings that fairseq's own code sets off; nothing else depends on this module."""
 
 import warnings
-
-from fairseq.logging import metrics
-from fairseq.trainer import Trainer
-
-from fs_plugins.fairseq_patches.wrapping import wrap
 
 
 def silence_known_warnings() -> None:
@@ -26,18 +18,3 @@ def silence_known_warnings() -> None:
 
 
 silence_known_warnings()
-
-
-@wrap(Trainer, "train_step")
-def say_more(original, trainer, *args, **kwargs):
-    """Logs ``hours_left``, to ``--max-update`` at the present speed; validations and saving come on top. Says
-    what to do about gradients that are not finite, of which fairseq says that they are."""
-    try:
-        output, most = original(trainer, *args, **kwargs), trainer.cfg.optimization.max_update
-    except FloatingPointError as error:
-        way_out = "lower --lr or raise --warmup-updates, in another folder"
-        raise FloatingPointError(f"{error}: {way_out}") from error
-    if output is not None and most > 0:
-        left = max(most - trainer.get_num_updates(), 0)
-        metrics.log_derived("hours_left", lambda meters: round(left / 3600 / (meters["ups"].avg or 1), 2))
-    return output

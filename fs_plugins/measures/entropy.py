@@ -14,7 +14,6 @@ from fs_plugins.checkpoint import Checkpoint
 from fs_plugins.criterions.state_use import entropy, is_word, path_posteriors
 from fs_plugins.data.datasets import corrupted_tokens
 from fs_plugins.data.length_order import batches_by_length
-from fs_plugins.exlm.alignment import own_states
 from fs_plugins.measures.masked_samples import BATCH_TOKENS, SEED
 from fs_plugins.measures.means import ClusteredMean
 from fs_plugins.speed.match_scores import match_scores
@@ -34,9 +33,8 @@ def corpus_entropy(
 
     In bits: of a vanilla MLM over its masked tokens; of a Repeated MLM over tokens whose k copies are all
     masked; of an ExLM over the k nodes of each mask, and weighted by the posterior probability that a node
-    emits the token (entropy_posterior); posterior_own_share is the part of the posterior on the token's own
-    nodes, nonfinite the number of sentences without a finite likelihood, which count in the plain mean only,
-    and uniform, log2 V, the most there can be.
+    emits the token (entropy_posterior); nonfinite is the number of sentences without a finite likelihood,
+    which count in the plain mean only, and uniform, log2 V, the most there can be.
 
     Sentences are masked as in training, but by <mask> only: --leave-unmasked-prob and --random-token-prob
     are set to 0, so that no masked token is visible. <s> and </s> are left out, and of Repeated MLM the
@@ -55,7 +53,7 @@ def corpus_entropy(
     chosen = np.arange(len(dataset))
     if max_sentences is not None and max_sentences < len(dataset):
         chosen = np.random.default_rng(seed).choice(len(dataset), max_sentences, replace=False)
-    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior", "posterior_own_share")}
+    meters = {name: ClusteredMean() for name in ("entropy", "entropy_posterior")}
     d, nonfinite = checkpoint.dictionary, 0
     most = checkpoint.k or 1  # states of a token
     batches = list(batches_by_length([most * dataset.num_tokens(i) for i in chosen], BATCH_TOKENS))
@@ -109,9 +107,9 @@ def mlm_entropy(model, tokens: Tensor, wanted: Tensor, k: int = 1) -> Tensor:
 
 @torch.no_grad()
 def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """Returns ``entropy``, ``entropy_posterior`` and ``posterior_own_share`` of the M targets of B sentences
-    of an ExLM, [B, M] each; the targets [B, M]; and whether each sentence has a finite likelihood [B].
-    ``target`` [B, T] has the original token at masked ones of ``tokens`` [B, T], else pad."""
+    """Returns ``entropy`` and ``entropy_posterior`` of the M targets of B sentences of an ExLM, [B, M] each;
+    the targets [B, M]; and whether each sentence has a finite likelihood [B]. ``target`` [B, T] has the
+    original token at masked ones of ``tokens`` [B, T], else pad."""
     graph, _ = model(tokens, target=target)
     layout, k = graph.layout, model.encoder.k
     sentences = (graph.logits(slice(b, b + 1)) for b in range(len(tokens)))
@@ -120,6 +118,5 @@ def exlm_entropy(model, tokens: Tensor, target: Tensor) -> tuple[dict[str, Tenso
     values = {
         "entropy": node_bits.unflatten(1, (-1, k)).mean(-1),
         "entropy_posterior": (posterior * node_bits[:, None]).sum(-1),
-        "posterior_own_share": own_states(posterior, k).sum(-1),
     }
     return values, layout.targets, log_probs.isfinite()

@@ -1,7 +1,5 @@
 """ExLM for fairseq."""
 
-import logging
-
 from fairseq.models import register_model
 from fairseq.modules.transformer_sentence_encoder import init_bert_params
 from torch import Tensor
@@ -10,8 +8,6 @@ from fs_plugins.exlm.model import ExLM
 from fs_plugins.exlm.settings import ExLMSettings
 from fs_plugins.models.flags import EXLM_FLAGS
 from fs_plugins.models.mlm import RotaryRobertaModel
-
-logger = logging.getLogger(__name__)
 
 
 @register_model("p_roberta_ext_denselink")
@@ -52,16 +48,3 @@ class ExLMModel(RotaryRobertaModel):
                 its expansion.
         """
         return self.encoder(src_tokens, target, transitions), {}
-
-    def upgrade_state_dict_named(self, state_dict, name):
-        """Besides the MLM's changes: of an MLM's checkpoint (``--finetune-from-model``), which has no
-        transition head, the encoder and the LM head are loaded; the rest stays as it was initialised."""
-        super().upgrade_state_dict_named(state_dict, name)
-        prefix = f"{name}.encoder." if name else "encoder."
-        if not any(key.startswith(f"{prefix}query_linear.") for key in state_dict):
-            shared = ("sentence_encoder.", "lm_head.")
-            initial = {
-                key: value for key, value in self.encoder.state_dict().items() if not key.startswith(shared)
-            }
-            logger.warning("the checkpoint is an MLM's: %s are as initialised", ", ".join(initial))
-            state_dict |= {f"{prefix}{key}": value for key, value in initial.items()}

@@ -37,11 +37,10 @@ def test_exlm_over_nodes_and_by_posterior(k, graph):
             own, weights = range(k * i, k * i + k), posterior[b, i].tolist()
             expected = {"entropy": sum(bits[u] for u in own) / k}
             expected["entropy_posterior"] = sum(w * h for w, h in zip(weights, bits, strict=True))
-            expected["posterior_own_share"] = sum(weights[u] for u in own)
             values = {name: float(values[b, i]) for name, values in found.items()}
             assert values == pytest.approx(expected, abs=1e-8)
             if graph == "sparse" or k == 1:  # then a target has no node but its own
-                assert expected["posterior_own_share"] == pytest.approx(1)
+                assert sum(weights[u] for u in own) == pytest.approx(1)
             elif 0 < i < int(layout.target_lengths[b]) - 1:
                 assert abs(expected["entropy_posterior"] - expected["entropy"]) > 1e-4
 
@@ -77,7 +76,7 @@ def test_a_split_by_mlm_and_repeated_mlm(save_checkpoint, monkeypatch, k):
     for report in found:
         assert report["entropy"].tokens == len(expected)
         assert report["entropy"].mean == pytest.approx(float(expected.mean()), rel=1e-5)
-        assert report["entropy_posterior"] is report["posterior_own_share"] is None
+        assert report["entropy_posterior"] is None
     assert found[0]["entropy"].standard_error == pytest.approx(found[1]["entropy"].standard_error, rel=1e-3)
     assert found[0]["uniform"] == pytest.approx(math.log2(21))
 
@@ -103,7 +102,7 @@ def test_a_split_by_exlm(save_checkpoint):
     loaded.cfg.criterion["_name"] = "nat_ctc_loss_mlm"
     report = corpus_entropy(loaded)
     assert report["entropy"].tokens > 0
-    assert report["entropy_posterior"] is report["posterior_own_share"] is None
+    assert report["entropy_posterior"] is None
 
 
 def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):

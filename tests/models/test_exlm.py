@@ -1,7 +1,6 @@
 """The ExLM model: sizes, checkpoints, errors; test_parity.py and test_state_graphs.py have its graph."""
 
 import pytest
-import torch
 from torch._subclasses import FakeTensorMode
 
 from tests.support import builders
@@ -30,19 +29,6 @@ def test_parameter_counts_of_the_paper():
 def test_a_checkpoint_of_another_k_is_loaded():
     plain = builders.exlm(WORDS, ext_state_num=4)
     builders.exlm(WORDS, ext_state_num=2).load_state_dict(plain.state_dict(), strict=True)
-
-
-def test_an_exlm_starts_from_an_mlm(caplog):
-    mlm, exlm = builders.mlm(WORDS), builders.exlm(WORDS)
-    wanted = {**exlm.state_dict(), **mlm.state_dict()}
-    exlm.load_state_dict(mlm.state_dict(), strict=True)
-    assert wanted.keys() == exlm.state_dict().keys() > mlm.state_dict().keys()
-    assert all(torch.equal(value, wanted[name]) for name, value in exlm.state_dict().items())
-    assert "query_linear.weight" in caplog.text
-    broken = exlm.state_dict()
-    del broken["encoder.key_linear.weight"]
-    with pytest.raises(RuntimeError, match="key_linear.weight"):
-        exlm.load_state_dict(broken, strict=True)
 
 
 def test_repeated_tokens_are_not_expanded_too():

@@ -9,11 +9,9 @@ import signal
 from pathlib import Path
 
 import prepare_smiles
-import pyarrow
 import pytest
 from fairseq.data import Dictionary
 from lib.data import binarise
-from pyarrow import parquet
 
 from fs_plugins.data.molecules import LONGEST
 from fs_plugins.data.smiles_tokens import tokenize
@@ -42,13 +40,11 @@ def write(path: Path, lines) -> Path:
     return write_file(path, "\n".join([*lines, ""]).encode(errors="surrogateescape"))
 
 
-@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "csv", "tsv.gz", "lmdb", "parquet"])
+@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "csv", "tsv.gz", "lmdb"])
 def test_every_format(suffix, tmp_path):
     path = tmp_path / f"train.{suffix}"
     if suffix == "lmdb":
         write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
-    elif suffix == "parquet":
-        parquet.write_table(pyarrow.table({"id": range(7), "mol": MOLECULES}), path)
     elif suffix[1:3] == "sv":
         rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
         write(path, [row.replace(",", "\t") for row in rows] if suffix[0] == "t" else rows)

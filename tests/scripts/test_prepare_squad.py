@@ -94,8 +94,7 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     valid = write_file(tmp_path / "b.json", squad_json(question(question=f" {text} "), context=context))
     encoder, out = encoder_of(bpe_folder), tmp_path / "out"
     assert prepare(out, bpe_folder, train=train, valid=valid) == 0
-    said = capsys.readouterr().out
-    assert "1 question with an answer not at its answer_start" in said and "train too" not in said
+    assert "1 question with an answer not at its answer_start" in capsys.readouterr().out
     split = load_split(out, "valid")
     assert split.squad.contexts == [context] and split.squad.questions[0].text == f" {text} "
     ids, offsets = encoder.encode_with_offsets(split.squad.contexts, [""])[0]
@@ -105,8 +104,6 @@ def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     found = load_split(out, "train").squad
     assert [answer.start for q in found.questions for answer in q.answers] == [15, -1]
     assert found.misplaced == ["q3"]
-    assert prepare(out, bpe_folder, "--overwrite", train=train, valid=train) == 0
-    assert "valid: 1 question of train too" in capsys.readouterr().out
 
 
 def test_another_folder_is_not_overwritten(tmp_path, bpe_folder, refused):

@@ -1,4 +1,4 @@
-"""Tables and files of SMILES as pandas' data frames: CSV with any separator, Parquet, a molecule a line."""
+"""Tables and files of SMILES as pandas' data frames: CSV with any separator, a molecule a line."""
 
 import argparse
 import csv
@@ -14,7 +14,7 @@ from lib.command_line import UserError
 from lib.data.text_files import opened, suffix_of
 
 SEPARATORS = ",\t;|"
-TABLES = (".csv", ".tsv", ".tab", ".parquet")  # other files are tables if their first line names the column
+TABLES = (".csv", ".tsv", ".tab")  # other files are tables if their first line names the column
 NAME = "name"  # what follows the SMILES in a line
 ROWS = 50_000  # rows of a frame
 
@@ -56,22 +56,13 @@ def read_table(path: Path, form: TableFormat) -> pd.DataFrame:
 def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
     """Yields the rows of a table, or the lines of a file of SMILES, at most ROWS at a time.
 
-    Cells are text, "" if missing; the index has the line on which a row ends, of Parquet that of a CSV file
-    with the same rows. Blank rows are left out. A file of SMILES has the columns ``form.column`` and NAME. A
-    row with more cells than the header becomes one of cells that say so, neither molecules nor numbers.
+    Cells are text, "" if missing; the index has the line on which a row ends. Blank rows are left out. A file
+    of SMILES has the columns ``form.column`` and NAME. A row with more cells than the header becomes one of
+    cells that say so, neither molecules nor numbers.
 
     Raises:
         UserError: if the file is not text, or the table lacks the column of the SMILES.
     """
-    if suffix_of(path) == ".parquet":
-        import pyarrow  # noqa: F401  (pandas does not say how to install it)
-
-        frame = pd.read_parquet(path)
-        frame = frame.astype(object).where(frame.notna(), "").astype(str)
-        frame.index = range(2, len(frame) + 2)
-        column_of(frame, form.column, path)
-        yield frame[frame.ne("").any(axis=1)]
-        return
     encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else "backslashreplace"
     with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
         first = text.readline().strip()

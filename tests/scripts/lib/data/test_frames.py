@@ -3,7 +3,6 @@
 import csv
 import io
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,14 +64,6 @@ def test_a_table_without_a_header_and_one_in_another_encoding(folder):
     content = "smiles;größe\nCCO;µ\n".encode("cp1252")
     assert read(folder, "a.csv", content, encoding="cp1252") == {2: ["CCO", "µ"]}
     assert read(folder, "a.csv", content) == {2: ["CCO", r"\xb5"]}
-
-
-def test_parquet_gives_the_cells_of_csv(folder):
-    columns = {"smiles": ["CCO", None, "C"], "y": [1.5, None, None], "ring": [True, None, False]}
-    pd.DataFrame(columns).to_parquet(path := folder / "a.parquet")
-    frame = read_table(path, TableFormat())
-    assert frame.values.tolist() == [["CCO", "1.5", "True"], ["C", "", "False"]]
-    assert [*frame.index] == [2, 4]
 
 
 REFUSED = {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}
