@@ -9,7 +9,6 @@ Writes what scripts/finetune_moleculenet.sh writes: SAVE/{valid,test}.prediction
 from collections.abc import Iterable
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 import numpy as np
 from lib.command_line import argument_parser, count, positive, script
 from lib.files import MANIFEST, RESULT

@@ -17,7 +17,6 @@ Windows, lengths and metrics are those of the training.
 from dataclasses import fields
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 from fairseq import tasks
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.files import RESULT

@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import pandas as pd
 from lib.command_line import UserError, argument_parser, counted, positive, script

@@ -11,7 +11,6 @@ glue-bin/RTE-bin and so on; a task is written completely or not at all. See docs
 import argparse
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 import pandas as pd
 from lib.command_line import UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of

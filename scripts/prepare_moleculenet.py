@@ -28,7 +28,6 @@ from itertools import starmap
 from pathlib import Path
 from textwrap import shorten
 
-import lib  # noqa: F401  (finds the environment)
 import numpy as np
 import pandas as pd
 import rdkit

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import lib  # noqa: F401  (finds the environment)
 import rdkit
 from lib.command_line import UserError, argument_parser, counted, script, whole
 from lib.data.binarise import (

@@ -15,7 +15,6 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 import tokenizers
 from lib.command_line import argument_parser, counted, positive, script
 from lib.data.binarise import add_corpus_arguments, binarise, files_given, show_result

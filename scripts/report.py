@@ -10,7 +10,6 @@ from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
-import lib  # noqa: F401  (finds the environment)
 import matplotlib.figure  # noqa: F401  (before fairseq, whose logging would have it tell of its fonts)
 import pandas as pd
 from lib.command_line import argument_parser, script
