@@ -61,8 +61,9 @@ if [[ $kind == text ]]; then
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
-    [[ -e $out/pretrain.smi ]] || "$python" -m lib.data.rdkit_molecules "$out/pretrain.smi"
-    [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --train "$out/pretrain.smi" --valid-share 0.02
+    rdkit=$("$python" -c 'from rdkit.RDConfig import RDDataDir; print(RDDataDir)')
+    [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --no-header --max-tokens 80 --valid-share 0.02 \
+        --train "$rdkit/NCI/first_5K.smi" "$rdkit/Pains/test_data/wehi_mols.csv"
 fi
 
 echo "Pre-training two models, some 2 minutes on two cores; each has a loss of its own"

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import prepare_smiles
 import pytest
 
 from tests.support.builders import write_file
@@ -69,9 +70,10 @@ def test_the_first_training_that_fails_ends_all(tmp_path):
 
 @pytest.mark.slow
 def test_molecules_to_the_table(tmp_path):
-    """With few of RDKit's molecules."""
+    """With few molecules in place of RDKit's."""
     chains = ["C" * n + end for n in range(1, 26) for end in ("", "O", "N", "Cl")]
-    write_file(tmp_path / "pretrain.smi", "\n".join(chains) + "\n")
+    train = write_file(tmp_path / "pretrain.smi", "\n".join(chains) + "\n")
+    prepare_smiles.main([str(tmp_path / "data-bin"), "--train", str(train), "--valid-share", "0.1"])
     end(start("smiles", "--output", tmp_path, "--updates", 6))
     table = (tmp_path / "table.txt").read_text()
     rows = json.loads((tmp_path / "joint.json").read_text())["rows"]
