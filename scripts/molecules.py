@@ -50,7 +50,7 @@ def parts_of(path: Path, form: TableFormat) -> Iterator[tuple[pd.DataFrame, list
     for frame in frames_of(path, form):
         for begin in range(0, len(frame), PART):
             part = frame.iloc[begin : begin + PART]
-            yield part, part[column_of(part, form.column, path)].tolist()
+            yield part, part[column_of(part, form.column, path)].str.strip().tolist()
 
 
 class Writer:

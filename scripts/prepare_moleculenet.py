@@ -175,7 +175,16 @@ def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> lis
         enough = 2 if classification or part == "train" else 1
         if values.nunique().lt(enough).all() and part != "test":
             rare = f" ({int(values.eq(1).sum().sum())} positive)" if classification else ""
-            raise UserError(f"no labels differ in {part}{rare}: try --split random, or choose other labels")
+            drawn = (
+                "try --split random, or " if pd.concat([*labels.values()]).nunique().ge(enough).any() else ""
+            )
+            raise UserError(f"no labels differ in {part}{rare}: {drawn}choose other labels")
+        if (
+            not classification
+            and part == "train"
+            and (of_two := [*values.columns[values.isin([0, 1]).all()]])
+        ):
+            remarks.append(f"all labels are 0 or 1: {listed(of_two)}: --kind classification?")
         counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
         few = counts[counts.min(axis=1) < FEW]
         if classification and len(few):
@@ -253,15 +262,20 @@ def main(argv: list[str] | None = None) -> None:
             rows, cells = read_table(args.source, form, names, known.ignored, args.split_column)
         labels = check_labels(rows, cells, args)
         kept, unknown = encode(rows, args, allow_valence, {*dictionary.symbols})
-        first = kept.groupby("canonical")["line"].transform("first")
+        first = kept.index.to_series().groupby(kept["canonical"]).transform("first")
         for row in kept.index[kept["canonical"].duplicated()]:
-            rows.at[row, "remarks"].append(f"repeated: the molecule of line {first[row]}")
+            other = "" if labels.loc[row].equals(labels.loc[first[row]]) else " with other labels"
+            rows.at[row, "remarks"].append(
+                f"repeated{other}: the molecule of line {rows.at[first[row], 'line']}"
+            )
         for (row, name), distance in far_labels(labels.loc[kept.index], args.kind).items():
             about = f"{name} is {labels.at[row, name]:g}, {distance:.0f} standard deviations from the mean"
             rows.at[row, "remarks"].append(f"in another unit?: {about}")
+        parts, drawn = split(kept, args)
+        for part, of_part in parts.items():
+            rows.loc[of_part.index, "split"] = part
         report, remarks = report_of(rows)
         write_table(folder / "report.tsv", report)
-        parts, drawn = split(kept, args)
         labels = {part: labels.loc[of_part.index] for part, of_part in parts.items()}
         if (read := smiles_of(args.dictionary)) not in (None, args.smiles):
             remarks.append(f"the pre-training read SMILES {read}, not {args.smiles}: give --smiles {read}")
@@ -269,9 +283,12 @@ def main(argv: list[str] | None = None) -> None:
             number = counted(len(parts["valid"]), "molecule")
             remarks.append(f"valid: {number} drawn from train, as none were given")
         remarks += labels_remarks(labels, args.kind == "classification")
-        train, test = ({*parts[part]["canonical"]} if part in parts else set() for part in ("train", "test"))
-        if both := len(train & test):
-            remarks.append(f"in both train and test: {counted(both, 'molecule')}, so test metrics flatter")
+        inside = {part: {*of_part["canonical"]} for part, of_part in parts.items()}
+        for part in ("train", "valid"):
+            if both := len(inside.get(part, set()) & inside.get("test", set())):
+                remarks.append(
+                    f"in both {part} and test: {counted(both, 'molecule')}, so test metrics flatter"
+                )
         names = tuple(cells.columns)
         # the scale is train's, or that of a test set alone
         mean, std = label_scale(next(iter(labels.values())).to_numpy(), args.kind)

@@ -37,6 +37,8 @@ def write(
     if checkpoint.head:
         pipeline, example = "text-classification", text
         inputs += f" Outputs ({config['problem_type']}): {code(', '.join(config['id2label'].values()))}."
+    masked = checkpoint.cfg.task.get("mask_prob")
+    share = "" if masked is None else f", a share of {code(masked)} of the tokens masked"
     card = f"""\
 ---
 library_name: transformers
@@ -62,9 +64,8 @@ print(pipeline("{pipeline}", model=model, tokenizer=tokenizer)("{example}"))
 {inputs}
 
 Trained with fairseq: `--arch {checkpoint.arch} --task {checkpoint.task} \
---criterion {checkpoint.criterion}`, {checkpoint.updates or "unknown"} updates, a share of
-{code(checkpoint.cfg.task.get("mask_prob", "none"))} of the tokens masked; config.json has all flags of the \
-model and the task.
+--criterion {checkpoint.criterion}`, {checkpoint.updates or "unknown"} updates{share}; \
+config.json has all flags of the model and the task.
 
 {notes}
 """

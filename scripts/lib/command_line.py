@@ -105,7 +105,9 @@ below_one = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less 
 
 def named_path(text: str) -> tuple[str, str]:
     """Type of arguments: NAME=PATH."""
-    name, path = text.split("=", 1)
+    name, equals, path = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"'{text}': give NAME={text}, with a name of your choice")
     return name, path
 
 

@@ -217,9 +217,19 @@ def test_a_test_set_alone(prepare):
 
 
 def test_a_molecule_that_is_spelled_twice_is_told(prepare):
-    prepare([*ROWS, "OCC,0"], *RANDOM)
-    [(line, _, status, reason, _)] = prepare.table("report.tsv")
-    assert (line, status) == ("32", "kept") and reason.endswith(f"line {MOLECULES.index('CCO') + 2}")
+    prepare([*ROWS, "OCC,1", "OCC,0"], *RANDOM)
+    place = {line: part for part in ("train", "valid", "test") for line, *_ in prepare.read(part)}
+    first = MOLECULES.index("CCO")
+    said = [
+        f"repeated{'' if first % 2 == i else ' with other labels'}: the molecule of line {first + 2}"
+        for i in (1, 0)
+    ]
+    report = [[str(n), place[n], "kept", reason] for n, reason in zip((32, 33), said, strict=True)]
+    assert [row[:4] for row in prepare.table("report.tsv")] == report
+
+
+def test_classes_as_numbers_are_pointed_at(prepare):
+    assert "--kind classification?" in prepare(ROWS, *REGRESSION)["remarks"][0]
 
 
 def test_blank_rows_are_none(prepare):

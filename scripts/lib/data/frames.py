@@ -1,8 +1,10 @@
 """Tables and files of SMILES as pandas' data frames: CSV with any separator, a molecule a line."""
 
 import argparse
+import codecs
 import csv
 import io
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -63,7 +65,7 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
     Raises:
         UserError: if the file is not text, or the table lacks the column of the SMILES.
     """
-    encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else "backslashreplace"
+    encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else _kept(path)
     with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
         first = text.readline().strip()
         if "\0" in first:
@@ -101,8 +103,28 @@ def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
         raise UserError(f"{path} is empty: give a file with molecules")
     if not same:
         shown = ", ".join(map(ascii, frame.columns[:20])) + (", ..." if len(frame.columns) > 20 else "")
-        raise UserError(f"{path} has no column {name!r}, but {shown}: see --smiles-column and --no-header")
+        raise UserError(
+            f"{path} has no column {name!r}, but {shown}: see --smiles-column, --no-header and --encoding"
+        )
     return name if name in same else same[0]
+
+
+def _kept(path: Path) -> str:
+    """Returns what to do about bytes that are not UTF-8: they stay as escapes, of which it is said once."""
+    said = False
+
+    def escape(error: UnicodeError) -> tuple[str, int]:
+        nonlocal said
+        if not said:
+            byte = f"{error.object[error.start]:#04x}"
+            print(
+                f"{path}: bytes that are not UTF-8 ({byte}) stay as escapes: see --encoding", file=sys.stderr
+            )
+        said = True
+        return codecs.backslashreplace_errors(error)
+
+    codecs.register_error("escape", escape)
+    return "escape"
 
 
 def _fitted(cells: list[str], columns: int) -> list[str]:

@@ -15,7 +15,7 @@ from lib.workflow.runs import STUDY
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # columns that a frame always has
 COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "updates", "p")
-COLUMNS += ("split.kind", "test.molecules", "test.rows_sha256")
+COLUMNS += ("split.kind", "test.labels", "test.rows_sha256")
 # a column of the paper's tables -> the task, the column of the frame, and the factor that makes percent
 SCORES = {"EM": (squad.NAME, "valid.exact", 1), "F1": (squad.NAME, "valid.f1", 1)}
 SCORES |= {

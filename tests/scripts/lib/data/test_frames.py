@@ -59,11 +59,12 @@ def test_files_are_read_by_their_content(name, content, rows, folder):
     assert read(folder, name, content) == rows
 
 
-def test_a_table_without_a_header_and_one_in_another_encoding(folder):
+def test_a_table_without_a_header_and_one_in_another_encoding(folder, capsys):
     assert read(folder, "a.csv", "1;CCO\n", header=False, column="2") == {1: ["1", "CCO"]}
     content = "smiles;größe\nCCO;µ\n".encode("cp1252")
     assert read(folder, "a.csv", content, encoding="cp1252") == {2: ["CCO", "µ"]}
     assert read(folder, "a.csv", content) == {2: ["CCO", r"\xb5"]}
+    assert capsys.readouterr().err.count("(0xf6) stay as escapes") == 1
 
 
 REFUSED = {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}

@@ -36,7 +36,7 @@ def molecule_result(folder: Path, dataset: str, seed: int, valid, test, kind="cl
     metric = "auc" if kind == "classification" else "rmse"
     content = {name: more.pop(name) for name in ("split",) if name in more}
     scores = {} if test is None else {metric: test}
-    about = {"molecules": 30, "properties": {"logS": scores}, "rows_sha256": "x"}
+    about = {"labels": 30, "properties": {"logS": scores}, "rows_sha256": "x"}
     content["metrics"] = {"valid": {metric: valid}, "test": {**about, **scores, **more}}
     content |= {"benchmark": "moleculenet", "task": dataset, "metric": metric, "seed": seed}
     write_file(folder / "result.json", content)
