@@ -5,10 +5,9 @@ import json
 
 import molecules as script
 import numpy as np
-import prepare_moleculenet
+import pandas as pd
 import pytest
 
-from fs_plugins.checkpoint import load as load_checkpoint
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.moleculenet.metrics import summarise
 from fs_plugins.huggingface.export import export
@@ -17,7 +16,7 @@ from tests.huggingface.test_export import molecule_checkpoint
 from tests.integration import commands
 from tests.support import builders, pages
 from tests.support.builders import write_file
-from tests.support.molecules import molecules, numbers, read_csv
+from tests.support.molecules import labelled_molecules, molecules
 
 # a file of molecules, and the lines that cannot be read
 STREAM = ["CCO", "C(", "c1ccccc1", "", "C(C)(C)(C)(C)C", "NCCCCc1ccccc1", "C[Si]C", "CCO"]
@@ -25,17 +24,13 @@ BAD = {2: "not a SMILES", 4: "empty SMILES", 5: "valence"}
 FLAGS = ("--max-epoch", 2, "--cpu", "--batch-size", 16, "--lr", "3e-3")
 
 
-def test_predictions_stand_beside_the_whole_row(save_checkpoint, tmp_path, capsys):
+def test_predictions_stand_beside_the_whole_row(save_checkpoint, tmp_path):
     """Blank rows are none; a row with a cell too many is one that cannot be read; large values that differ
     little have as many digits as float64."""
     model = molecule_checkpoint(save_checkpoint, "regression", ("=p", "y"), (-1.03e9, 0.0), (0.02, 1.0))
     rows = ["x,C,CCO", "x, y,C,CCO", "", ",,", "C", "x,C,CCN,", " , ,", "x,\u00e9,CCC"]
     path = write_file(tmp_path / "a.csv.gz", "\n".join(["y,y (predicted),smiles", *rows]))
     call("predict", model, path)
-    assert (
-        "5 molecules\n2 could not be read (empty rows, with the reason): lines 3, 6"
-        in capsys.readouterr().out
-    )
     [(first, _), (second, _), (third, _)] = load(model, device="cpu").predict(["CCO", "CCN", "CCC"])
     header, *found = csv.reader((tmp_path / "a.predictions.csv").read_text().splitlines())
     assert header == ["y", "y (predicted)", "smiles", "'=p", "y (predicted) (predicted)", "remark"]
@@ -50,46 +45,19 @@ def test_predictions_stand_beside_the_whole_row(save_checkpoint, tmp_path, capsy
     assert found[1][3:5] == found[2][3:5] == ["", ""] and "4 cells, the header has 3" in found[1][0]
 
 
-@pytest.fixture(scope="module")
-def checkpoint(save_checkpoint, tmp_path_factory):
-    """checkpoint(arch) -> the file of a model of molecules."""
-    folder = tmp_path_factory.mktemp("dictionary")
-    texts = [*molecules(60), "[nH]1cccc1", "C/C=C\\C"]
-    symbols = builders.dictionary(sorted({token for one in texts for token in tokenize(one)}))
-    builders.write_dictionary(folder, symbols.symbols[symbols.nspecial :])
-    return lambda arch: save_checkpoint(arch, symbols=symbols, data=folder)
-
-
 def call(what, *words) -> None:
     assert script.main([what, *map(str, words), "--device", "cpu"]) == 0
 
 
-@pytest.mark.parametrize("arch", ["exlm_tiny", "mlm_tiny"])
-def test_embeddings_against_each_molecule_alone(checkpoint, tmp_path, refused, arch):
-    path, out = checkpoint(arch), tmp_path / "a.npy"
-    stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
-    for pooling in ("first", "mean"):
-        call("embed", path, stream, "--output", out, "--overwrite", "--pooling", pooling)
-        found = np.load(out)
-        assert found.shape == (8, 32) and found.dtype == np.float32
-        for number, (smiles, vector) in enumerate(zip(STREAM, found, strict=True), start=1):
-            [(alone, _)] = load(path, device="cpu").embed([smiles], pooling)
-            assert (alone is None) == (number in BAD)
-            np.testing.assert_allclose(vector, np.full(32, np.nan) if alone is None else alone, atol=2e-5)
-        remarks = (tmp_path / "a.npy.remarks.tsv").read_text().splitlines()[1:]
-        assert [line.split("\t")[:2] for line in remarks] == [[str(n), str(n + 1)] for n in (2, 4, 5, 7)]
-    call("embed", path, stream)  # beside the molecules
-    assert np.array_equal(np.load(tmp_path / "set.npy"), np.load(out), equal_nan=True)  # the mean
-    assert "--overwrite" in refused(script.main, "embed", path, stream, "--device", "cpu")
-
-
 @pytest.mark.parametrize("what", ["predict", "embed"])
-def test_a_stream_and_its_rows_so_far(what, save_checkpoint, tmp_path, monkeypatch, capsys):
+def test_a_stream_and_its_rows_so_far(what, save_checkpoint, tmp_path, monkeypatch, capsys, refused):
+    """Each as if it were alone."""
     path = molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,))
     stream = write_file(tmp_path / "set.csv", "smiles,id\n" + "".join(f"{s},x\n" for s in STREAM))
     monkeypatch.setattr(script, "PART", 3)
-    call(what, path, stream)
-    assert "8 molecules\n3 could not be read" in capsys.readouterr().out
+    words = (what, path, stream, "--pooling", "first", "--device", "cpu")
+    call(*words)
+    assert "--overwrite" in refused(script.main, *words)
     output, inner = tmp_path / f"set{script.ENDINGS[what]}", getattr(Model, what)
     whole, calls = output.read_bytes(), []
 
@@ -100,16 +68,23 @@ def test_a_stream_and_its_rows_so_far(what, save_checkpoint, tmp_path, monkeypat
         return inner(*args, **options)
 
     monkeypatch.setattr(Model, what, interrupted)
-    assert script.main([what, str(path), str(stream), "--device", "cpu", "--overwrite"]) == 130
+    assert script.main([*map(str, words), "--overwrite"]) == 130
     assert "6 molecules" in capsys.readouterr().out
     if what == "embed":
         first, all_of_them = np.load(output), np.frombuffer(whole[128:], "<f4").reshape(8, -1)
         assert first.shape == (6, 32) and np.array_equal(first, all_of_them[:6], equal_nan=True)
+        monkeypatch.undo()
+        for number, (smiles, vector) in enumerate(zip(STREAM, all_of_them, strict=True), start=1):
+            [(alone, _)] = load(path, device="cpu").embed([smiles], "first")
+            assert (alone is None) == (number in BAD)
+            np.testing.assert_allclose(vector, np.full(32, np.nan) if alone is None else alone, atol=2e-5)
+        remarks = (tmp_path / "set.npy.remarks.tsv").read_text().splitlines()[1:]
+        assert [line.split("\t")[:2] for line in remarks] == [[str(n), str(n + 1)] for n in (2, 4, 5)]
     else:
         reasons = {**BAD, 7: "unknown tokens [Si]"}
-        for number, row in enumerate(read_csv(output), start=1):
-            assert row["smiles"] == STREAM[number - 1] and reasons.get(number, "") in row["remark"]
-            assert bool(row["remark"]) == (number in reasons) and bool(row["y"]) == (number not in BAD)
+        for number, row in enumerate(pd.read_csv(output, dtype=str, na_filter=False).itertuples(), start=1):
+            assert row.smiles == STREAM[number - 1] and reasons.get(number, "") in row.remark
+            assert bool(row.remark) == (number in reasons) and bool(row.y) == (number not in BAD)
         part = output.read_bytes()
         assert len(part.splitlines()) == 7 and whole.startswith(part)
 
@@ -121,35 +96,28 @@ BEST = {"classification": ("auc", max), "regression": ("scaled_rmse", min)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LABELS)
-def test_from_a_table_to_predictions(kind, checkpoint, tmp_path):
+def test_from_a_table_to_predictions(kind, save_checkpoint, tmp_path):
     """Metrics are those of the predictions, which checkpoint and export repeat; units may differ."""
-    model, table, labels = checkpoint("exlm_tiny"), tmp_path / "set.csv", LABELS[kind]
-    dictionary = load_checkpoint(model, device="cpu").dictionary
-    builders.write_dictionary(tmp_path, dictionary.symbols[dictionary.nspecial :])
-    rows = ["smiles,ring,other,c,energy"]
-    for i, smiles in enumerate(molecules(100)):
-        ring, other = int("n" in smiles or "c1cco" in smiles), "" if i % 3 else i % 2
-        rows.append(f"{smiles},{ring},{other},{smiles.count('C') % 3},{-5e4 + 10 * len(smiles)}")
-    write_file(table, "\n".join(rows) + "\n")
-    words = ["mine", table, tmp_path / "bin", "--dictionary", tmp_path, "--kind", kind, "--split", "random"]
-    words += ["--label-columns", *labels]
-    assert prepare_moleculenet.main([*map(str, words)]) == 0
-    run = tmp_path / "run"
-    pages.run("finetune_moleculenet", "mine", model, tmp_path / "bin", run, "--seed", 2, *FLAGS)
+    symbols = sorted({token for one in molecules(100) for token in tokenize(one)})
+    builders.write_dictionary(tmp_path, symbols)
+    model = save_checkpoint("exlm_tiny", symbols=builders.dictionary(symbols), data=tmp_path)
+    labels, run = LABELS[kind], tmp_path / "run"
+    data = labelled_molecules(tmp_path, 100, tmp_path, "mine", labels, "--kind", kind)
+    pages.run("finetune_moleculenet", "mine", model, data, run, "--seed", 2, *FLAGS)
     result, (metric, best) = json.loads((run / "result.json").read_text()), BEST[kind]
     assert [result[name] for name in ("seed", "task", "metric")] == [2, "mine", metric]
     logged = commands.Run((run / "train.log").read_text()).values(metric, "valid")
     assert result["metrics"]["valid"][metric] == pytest.approx(best(logged), abs=2e-6)
-    std = json.loads((tmp_path / "bin/molecules.json").read_text())["std"]
+    std = json.loads((data / "molecules.json").read_text())["std"]
     for split in ("valid", "test"):
-        found = read_csv(run / f"{split}.predictions.csv")
-        values, truth = numbers(found, names=labels), numbers(found, " (label)", labels)
+        found = pd.read_csv(run / f"{split}.predictions.csv")
+        values, truth = found[labels].to_numpy(), found[[f"{name} (label)" for name in labels]].to_numpy()
         expected, metrics = summarise(values, truth, kind, std, 0.5), result["metrics"][split]
         assert {name: metrics[name] for name in expected} == pytest.approx(expected, abs=1e-9)
         assert metrics["molecules"] == len(found) == 10
     assert [path.name for path in run.glob("*.pt")] == ["checkpoint_best.pt"]
-    smiles = write_file(tmp_path / "a.smi", "".join(row["smiles"] + "\n" for row in found))
+    smiles = write_file(tmp_path / "a.smi", "\n".join(found["smiles"]))
     for start in (run / "checkpoint_best.pt", export(run / "checkpoint_best.pt", tmp_path / "exported")):
         call("predict", start, smiles, "--overwrite")
-        again = numbers(read_csv(tmp_path / "a.predictions.csv"), names=labels)
+        again = pd.read_csv(tmp_path / "a.predictions.csv")[labels]
         np.testing.assert_allclose(again, values, rtol=1e-6, atol=1e-5)

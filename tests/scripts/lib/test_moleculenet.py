@@ -12,21 +12,17 @@ from fs_plugins.finetuning.outputs import PropertyInfo
 from tests.support import builders
 from tests.support.builders import write_file
 from tests.support.molecules import labelled_molecules, molecules
+from tests.support.prepared import write_properties
 
 
-def write_folder(folder, kind, names, labels):
-    """A test set as prepare_moleculenet.py writes it, of alkanes; returns what its properties are."""
-    info = PropertyInfo(kind, names, (0.0,) * len(names), (1.0,) * len(names))
-    write_file(folder / "molecules.json", {**info.to_dict(), "dataset": "mine", "split": {}})
-    rows = [f"{line}\t{'C' * (line - 1)}\n" for line in range(2, 2 + len(labels))]
-    write_file(folder / "test.tsv", "line\tsmiles\n" + "".join(rows))
-    np.save(folder / "test.labels.npy", np.array(labels))
-    return info
+def write_folder(folder, labels):
+    rows = [([0], label) for label in labels]
+    return write_properties(folder, {"train": rows, "test": rows}, dataset="mine", split={})
 
 
 def test_rows_differ_by_line_and_label(tmp_path):
     def hashed(labels, *molecules):
-        write_folder(tmp_path, "classification", ("a",), labels)
+        write_folder(tmp_path, labels)
         write_file(tmp_path / "test.tsv", "".join(f"{line}\n" for line in ("line\tsmiles", *molecules)))
         return rows_sha256(read_split(tmp_path, "test", ("a",)))
 
@@ -38,7 +34,8 @@ def test_rows_differ_by_line_and_label(tmp_path):
 
 def test_a_class_is_predicted_above_one_half(tmp_path):
     """Whether a model gives logits, or a baseline probabilities."""
-    info = write_folder(tmp_path, "classification", ("a",), [[0.0], [1.0], [0.0]])
+    write_folder(tmp_path, [[0.0], [1.0], [0.0]])
+    info = PropertyInfo("classification", ("a",), (0.0,), (1.0,))
     logits = np.array([[-1.0], [2.0], [0.5]])
     for save, values in (("logits", logits), ("probabilities", 1 / (1 + np.exp(-logits)))):
         (tmp_path / save).mkdir()
