@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 from lib import files
-from lib.command_line import UserError
 from lib.recipes import files_of
 
 from fs_plugins.finetuning.squad.data import Answer
@@ -13,20 +12,14 @@ from tests.support import builders, pages, prepared, squad
 
 @pytest.fixture
 def ask(toy_inputs):
-    """ask(KIND, WORD...) -> the training of a script with the toy inputs, or others."""
+    """ask(KIND, WORD...) -> the training of a script with the toy inputs, or other data."""
 
-    def make(kind, *words, checkpoint=None, data=None, save="save"):
+    def make(kind, *words, data=None):
         first, start, about = prepared.FINETUNINGS[kind]
-        path = toy_inputs / "checkpoints" / f"{checkpoint or start}.pt"
-        return pages.resolve(f"finetune_{kind}", *first, path, data or toy_inputs / about, save, *words)
+        first = (*first, toy_inputs / f"checkpoints/{start}.pt", data or toy_inputs / about, "save")
+        return pages.resolve(f"finetune_{kind}", *first, *words)
 
     return make
-
-
-def test_another_schedule_has_the_warm_up_that_was_asked_for(ask):
-    words = "--lr-scheduler fixed --warmup-ratio 0.5 --max-epoch 4 --batch-size 32 --total-num-update 9"
-    flags = ask("glue", *words.split()).flags
-    assert (flags.value("--warmup-updates"), flags.value("--total-num-update")) == ("10", "9")
 
 
 def test_from_scratch_is_another_run(ask, toy_inputs):
@@ -59,16 +52,6 @@ def test_windows_and_their_updates(save_checkpoint, tmp_path):
     defaults = pages.resolve("finetune_squad", model, data, "save").flags
     limits = [defaults.whole(name) for name in ("--max-question-tokens", "--max-answer-tokens")]
     assert limits == [12, 6], "half and a quarter of 24"
-
-
-def test_an_update_that_cannot_be_split(ask):
-    with pytest.raises(UserError, match="--batch-size 32"):
-        ask("glue", "--batch-size", 32, "--update-freq", 3)
-
-
-def test_a_checkpoint_that_was_fine_tuned(ask):
-    with pytest.raises(UserError, match="--task glue"):
-        ask("squad", checkpoint="mnli")
 
 
 def test_data_of_another_dictionary(ask, toy_inputs, tmp_path):

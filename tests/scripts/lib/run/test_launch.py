@@ -136,22 +136,15 @@ def test_the_best_checkpoint_is_that_of_the_lowest_loss_or_the_highest_score():
 
 
 @pytest.mark.parametrize(
-    ("words", "began_with", "trains_with"),
-    [
-        ("--gpus 1", None, "fused_adamw"),
-        ("--cpu", None, "adam"),
-        ("--gpus 1 --optimizer adam", None, "adam"),
-        ("--gpus 1", "adam", "adam"),
-        ("--cpu", "fused_adamw", "fused_adamw"),  # and then on a GPU, where it is as before
-    ],
+    ("device", "own", "of_run"), [("--gpus=1", "fused_adamw", "adam"), ("--cpu", "adam", "fused_adamw")]
 )
-def test_the_optimizer_is_the_devices_or_that_of_the_run(words, began_with, trains_with, tmp_path):
-    training = pages.resolve("pretrain_text", "exlm", "smoke", "d", tmp_path, "--print", *words.split())
-    write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": began_with or "adam"}})
-    if began_with:  # else it failed at once, and begins again
+def test_a_run_that_is_resumed_keeps_its_optimizer(device, own, of_run, tmp_path):
+    write_json(tmp_path / files.MANIFEST, {"settings": {"--optimizer": of_run}})
+    for optimizer in (own, of_run):  # of one that failed at once, and begins again
+        training = pages.resolve("pretrain_text", "exlm", "smoke", "d", tmp_path, "--print", device)
+        launch.choose_optimizer(training)
+        assert training.flags.value("--optimizer") == optimizer
         (tmp_path / "checkpoint_last.pt").touch()
-    launch.choose_optimizer(training)
-    assert training.flags.value("--optimizer") == trains_with
 
 
 @pytest.mark.slow
