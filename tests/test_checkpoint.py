@@ -5,11 +5,9 @@ import shutil
 
 import pytest
 import torch
-from fairseq.criterions import register_criterion
 
 from fs_plugins.checkpoint import load
 from fs_plugins.checkpoint_settings import read_settings
-from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from tests.support import builders
 
 
@@ -19,18 +17,6 @@ def test_how_a_training_ran_stays_with_it():
     model = {"_name": "exlm_tiny", "dropout": 0.2, "checkpoint_activations": True}
     read = read_settings({"cfg": {"model": model, **groups}})
     assert vars(read.model) == {"_name": "exlm_tiny", "arch": "exlm_tiny", "dropout": 0.2}
-
-
-@register_criterion("of_ones_own")
-class OfOnesOwn(NatDagLossMLM):
-    """A criterion that trains as if there were no transitions."""
-
-    trains_transitions = False
-
-
-def test_a_criterion_says_what_it_trains(save_checkpoint):
-    loaded = [load(save_checkpoint("exlm_base", name)) for name in ("nat_dag_loss_mlm", "of_ones_own")]
-    assert [checkpoint.has_transitions for checkpoint in loaded] == [True, False]
 
 
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):
@@ -53,10 +39,3 @@ def test_another_dictionary_of_the_same_size(pretrained, corpus, tmp_path):
     load(path, corpus, "cpu")
     with pytest.raises(ValueError, match="other/dict.txt"):
         load(path, other, "cpu")
-
-
-def test_several_heads(save_checkpoint):
-    heads = [("classification", "a", 2), ("classification", "b", 2)]
-    path = save_checkpoint("mlm_tiny", "sentence_prediction", {"_name": "sentence_prediction"}, heads=heads)
-    with pytest.raises(ValueError, match=r"\['a', 'b'\]"):
-        load(path).head  # noqa: B018

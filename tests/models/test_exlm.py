@@ -31,11 +31,6 @@ def test_a_checkpoint_of_another_k_is_loaded():
     builders.exlm(WORDS, ext_state_num=2).load_state_dict(plain.state_dict(), strict=True)
 
 
-def test_repeated_tokens_are_not_expanded_too():
-    with pytest.raises(ValueError, match="--repeat-times 2"):
-        builders.exlm(WORDS, repeat_times=2)
-
-
 def test_expansion_beyond_max_positions():
     model = builders.exlm(WORDS, max_positions=40)
     tokens, targets = builders.sentence(WORDS, 20, [1, 2, 3, 4])

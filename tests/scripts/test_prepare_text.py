@@ -99,24 +99,14 @@ def test_what_cannot_be_read_is_listed_and_costs_nothing_else(prepare, tmp_path)
     assert found == [*first, *corpus_sentences(), *last]
     with (tmp_path / "out" / "rejected.tsv").open(newline="") as file:
         rows = list(csv.reader(file, dialect="excel-tab"))[1:]
-    after = len(CORPUS)
-    expected = [
-        ("plain.txt", 2, "invalid UTF-8: byte 0xff"),
-        ("j", after + 1, "'int' object has no attribute 'split'"),
-        ("j", after + 2, "KeyError: 'text'"),
-        ("j", after + 3, "Untermin"),
-        ("j", after + 5, "list indices"),
-    ]
-    for (path, line, reason, _), (name, number, named) in zip(rows, expected, strict=True):
-        assert (Path(path).name, line) == (name, str(number)) and named in reason
+    places = [("plain.txt", 2), *(("j", len(CORPUS) + i) for i in (1, 2, 3, 5))]
+    assert [(Path(path).name, int(line)) for path, line, *_ in rows] == places
 
 
-def test_what_is_refused(bpe, tmp_path, refused):
-    same = write_file(tmp_path / "same.txt", "Inn.\n\n" * 9)
+def test_what_is_no_text(bpe, tmp_path, refused):
     packed = write_file(tmp_path / "a.tar.gz", b"a.txt\0")
-    for train, named in ((same, "or --valid, as copies of one"), (packed, f"{packed} is not text in UTF-8")):
-        assert named in refused(prepare_text.main, tmp_path / "out", "--bpe", bpe, "--train", train)
-        assert not list(tmp_path.glob("out*"))
+    assert str(packed) in refused(prepare_text.main, tmp_path / "out", "--bpe", bpe, "--train", packed)
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("limit", [1, 10])

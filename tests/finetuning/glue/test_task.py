@@ -109,9 +109,3 @@ def test_scores_of_numbers(pairs, tmp_path):
     assert task.score("valid", np.arange(PAIRS), np.ones((PAIRS, 1))) == {"spearman": 0}  # not defined
     half = task.rows({}, torch.tensor([[1 / 3]]).half())
     assert half.dtype == torch.float64
-
-
-@pytest.mark.parametrize(("metrics", "regression"), [("accuracy,pearson", False), ("accuracy", True)])
-def test_metrics_that_do_not_fit_are_told_before_the_training(pairs, metrics, regression):
-    with pytest.raises(ValueError, match=f"--metrics {metrics.split(',')[-1]} with"):
-        load(pairs, "valid", metrics=metrics, regression_target=regression)

@@ -33,21 +33,6 @@ def test_scaffold_split_by_hand():
     assert split == {"train": [0, 1, 2, 3, 4, 5, 6, 7], "valid": [9], "test": [8]}
 
 
-@pytest.mark.parametrize(
-    ("named", "split", "of"),
-    [
-        # a (6) to train; b (3) would make 9 there, with valid too: valid; c still fits into train, d is over
-        ("test", scaffold_split, [list("aaaaaabbbc")]),
-        # a (5); c (3, later than b), 8 in train; b (2) is over both cuts
-        ("valid", scaffold_split, [list("aaaaabbccc")]),
-        ("line 9 .*'x'", given_split, [["train", "x"], 1, ["line 2", "line 9"]]),
-    ],
-)
-def test_what_cannot_be_split(named, split, of):
-    with pytest.raises(ValueError, match=named):
-        split(*of)
-
-
 def test_random_and_given_splits():
     one, same, other = random_split(1513, 1), random_split(1513, 1), random_split(1513, 2)
     assert [len(rows) for rows in one.values()] == [1210, 151, 152]
@@ -57,6 +42,8 @@ def test_random_and_given_splits():
     split, drawn = given_split(["Training", "test", "VALID", "train", "dev", "validation"], 1, range(6))
     assert not drawn
     assert split == {"train": [0, 3], "valid": [2, 4, 5], "test": [1]}
+    with pytest.raises(ValueError, match="line 9 .*'x'"):
+        given_split(["train", "x"], 1, ["line 2", "line 9"])
 
 
 @pytest.mark.parametrize(("name", "column", "rows", "paper", "not_in_table"), TABLE_9)

@@ -37,13 +37,6 @@ def test_questions_without_answers_can_be_predicted_only(tmp_path):
         read_squad([path], "valid")
 
 
-@pytest.mark.parametrize(
-    ("questions", "named"),
-    [
-        ([question(), question()], "question q1 occurs twice"),
-        ([question("q1", (), is_impossible="false")], "1 question without .*q1"),
-    ],
-)
-def test_what_is_refused(tmp_path, questions, named):
-    with pytest.raises(UserError, match=named):
-        read_squad([write_file(tmp_path / "a.json", squad_json(*questions))], "train")
+def test_a_question_that_occurs_twice(tmp_path):
+    with pytest.raises(UserError, match="q1"):
+        read_squad([write_file(tmp_path / "a.json", squad_json(question(), question()))], "train")

