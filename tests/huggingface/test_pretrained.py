@@ -1,14 +1,12 @@
 """The models that the repository holds: as today's code would export them, and of use without fairseq."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 from rdkit import Chem
 
 from fs_plugins.huggingface.export import export
-from fs_plugins.inference import load as load_model
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())
@@ -41,12 +39,7 @@ def test_fills_a_molecule(folder, load, transformers):
     model = load("AutoModelForMaskedLM", folder, **own_code)
     fill = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer)
     symbols, valid = tokenizer.tokenize(ASPIRIN), 0
-    ours = load_model(folder, device="cpu")
     for i in range(len(symbols)):
-        text = "".join([*symbols[:i], "<mask>", *symbols[i + 1 :]])
-        best = fill(text)[0]
+        best = fill("".join([*symbols[:i], "<mask>", *symbols[i + 1 :]]))[0]
         valid += Chem.MolFromSmiles(best["sequence"]) is not None
-        [tokens] = ours.fill(text).masks
-        assert tokens[0].symbol == best["token_str"]
-        assert math.isclose(tokens[0].prob, best["score"], rel_tol=1e-3)
     assert valid >= len(symbols) - 1

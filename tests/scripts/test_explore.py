@@ -3,7 +3,6 @@
 import json
 
 import explore
-import torch
 from matplotlib.image import imread
 
 from fs_plugins.inference import load

@@ -40,18 +40,10 @@ def write(path: Path, lines) -> Path:
     return write_file(path, "\n".join([*lines, ""]).encode(errors="surrogateescape"))
 
 
-@pytest.mark.parametrize("suffix", ["txt.gz", "smi", "csv", "tsv.gz", "lmdb"])
-def test_every_format(suffix, tmp_path):
-    path = tmp_path / f"train.{suffix}"
-    if suffix == "lmdb":
-        write_lmdb(path, [pickle.dumps({"smi": smiles}) for smiles in MOLECULES])
-    elif suffix[1:3] == "sv":
-        rows = ['id,"mol",name', *(f'{i},{smiles},"a ""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
-        write(path, [row.replace(",", "\t") for row in rows] if suffix[0] == "t" else rows)
-    else:
-        named = "\tname of it" if suffix == "smi" else ""
-        write(path, [f"{smiles}{named}" for smiles in MOLECULES])
-    found, rejected = prepare(tmp_path / "out", path, flags=("--smiles-column", "mol"))
+def test_a_column_of_molecules_and_their_dictionary(tmp_path):
+    rows = ["id\tmol\tname", *(f'{i}\t{smiles}\t"a\t""b"",\nc"' for i, smiles in enumerate(MOLECULES))]
+    flags = ("--smiles-column", "mol")
+    found, rejected = prepare(tmp_path / "out", write(tmp_path / "train.tsv.gz", rows), flags=flags)
     assert found == MOLECULES and read_split(tmp_path / "out", "valid") == ["CC", "CN"] and rejected == []
     dictionary = Dictionary.load(str(tmp_path / "out" / "dict.txt"))
     everything = [token for smiles in [*MOLECULES, "CC", "CN"] for token in tokenize(smiles)]
@@ -70,9 +62,6 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     assert found == [*MOLECULES[:6], "C"]
     places = [(str(path), str(2 * i + 2)) for i in range(1, 6)] + [(str(values), "0"), (str(values), "1")]
     assert [row[:2] for row in rejected] == places  # a blank line is none
-    named = ("not a SMILES", "valence", "not a SMILES", "not a SMILES", "too long")
-    named += ("invalid SMILES", "not a readable value")
-    assert all(name in reason for name, (_, _, reason, _) in zip(named, rejected, strict=True))
     assert [text for *_, text in rejected[:5]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
 
 
@@ -101,7 +90,7 @@ def test_the_split_is_by_molecule(form, tmp_path):
     assert 0.06 < len(valid) / len(spellings) < 0.15
 
 
-def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
+def test_repeats_of_the_training_set_are_counted(tmp_path):
     """Once each, however they are spelled."""
     write(tmp_path / "b.txt", ["OCC", "CC", "N#C", "CN", "C(C)O"])
     words = ("--train", write(tmp_path / "a.txt", [*MOLECULES, "CCO"]), "--valid", tmp_path / "b.txt")
@@ -109,7 +98,6 @@ def test_repeats_of_the_training_set_are_counted(tmp_path, capsys):
         out = tmp_path / flags[1]
         assert prepare_smiles.main([*map(str, (out, *words, *flags))]) == 0
         assert json.loads((out / "prepared.json").read_text())["valid_in_train"] == count
-        assert "in --train and in --valid: 2" in capsys.readouterr().out
 
 
 def test_any_number_of_workers_gives_the_same(tmp_path, monkeypatch):
@@ -136,11 +124,9 @@ class Killed(prepare_smiles.SmilesEncoder):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_what_is_refused(tmp_path, refused, monkeypatch):
-    out, good = tmp_path / "out", write(tmp_path / "good.txt", ["CC"])
-    named = write(tmp_path / "named.smi", ["ethanol CCO", "CCO,ethanol"])
-    for train, told in ((named, "Rejected: 2 x invalid SMILES"), (good, "as copies of one molecule")):
-        assert told in refused(prepare_smiles.main, out, "--train", train, "--workers", 1)
-    monkeypatch.setattr(prepare_smiles, "SmilesEncoder", Killed)  # for which a pool would wait
-    assert "a process was killed" in refused(prepare_smiles.main, out, "--train", good, "--workers", 2)
-    assert not out.exists()
+def test_a_process_that_is_killed(tmp_path, refused, monkeypatch):
+    """For it, a pool would wait."""
+    monkeypatch.setattr(prepare_smiles, "SmilesEncoder", Killed)
+    words = (tmp_path / "out", "--train", write(tmp_path / "good.txt", ["CC"]), "--workers", 2)
+    assert "a process was killed" in refused(prepare_smiles.main, *words)
+    assert not (tmp_path / "out").exists()
