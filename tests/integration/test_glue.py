@@ -30,14 +30,13 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture
-def finetune(place, capsys, monkeypatch):
+def finetune(place, monkeypatch):
     """finetune_glue.sh in this process; what it says."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
     def call(task: str, save: str, *flags, start: str = "pretrained/checkpoint_last.pt") -> str:
         model = place / start
-        said = pages.run("finetune_glue", task, model, place / "bin", place / save, "--cpu", *flags)
-        return said + capsys.readouterr().out
+        return pages.run("finetune_glue", task, model, place / "bin", place / save, "--cpu", *flags)
 
     return call
 
@@ -52,14 +51,13 @@ LEARN = ("--lr", "3e-3", "--batch-size", "16", "--max-epoch", "4")
 @pytest.mark.slow
 def test_classes_scored_and_submitted(place, finetune):
     flags = (*LEARN, "--test", "--seed", 2)
-    shown = finetune("SST-2", "sst", *flags)
+    finetune("SST-2", "sst", *flags)
     result = json.loads((place / "sst/result.json").read_text())
     found = table(place / "sst/predictions/valid.tsv")
     assert found["label"].tolist() == table(place / "glue/SST-2/dev.tsv")["label"].tolist()
     accuracy = result["metrics"]["valid"]["accuracy"]
     assert accuracy == pytest.approx(accuracy_score(found["label"], found["prediction"]), abs=1e-12)
     assert accuracy > 0.9 and result["seed"] == 2
-    assert f"SST-2 valid (61 rows): accuracy {100 * accuracy:.2f}" in shown
     # 200 rows by 16 in 4 epochs
     settings = result["manifest"]["settings"]
     assert settings["--total-num-update"] == str(13 * 4)
@@ -93,13 +91,9 @@ def test_regression(place, finetune):
 def test_mnli_has_two_development_sets_and_starts_others(place, finetune):
     flags = ("--lr", "2e-3", "--batch-size", "16", "--max-epoch", "2", "--test")
     finetune("MNLI", "mnli", *flags)
-    result = json.loads((place / "mnli/result.json").read_text())
-    for split, file, size in (("valid", "dev_matched", 31), ("valid1", "dev_mismatched", 23)):
-        found = table(place / f"mnli/predictions/{split}.tsv")
-        assert found["label"].tolist() == table(place / f"glue/MNLI/{file}.tsv")["gold_label"].tolist()
-        assert result["rows"][split] == size
-        accuracy = result["metrics"][split]["accuracy"]
-        assert accuracy == pytest.approx(accuracy_score(found["label"], found["prediction"]), abs=1e-12)
+    for split, file in (("valid", "dev_matched"), ("valid1", "dev_mismatched")):
+        labels = table(place / f"mnli/predictions/{split}.tsv")["label"]
+        assert labels.tolist() == table(place / f"glue/MNLI/{file}.tsv")["gold_label"].tolist()
     submitted = table(place / "mnli/submission/MNLI-m.tsv")
     assert submitted["index"].tolist() == ["0", "1", "2", "3"]
     assert {*submitted["prediction"]} <= {"contradiction", "neutral", "entailment"}

@@ -142,7 +142,8 @@ def _glue(folder: Path, rows: int, labels: tuple[str, ...], mismatched: bool) ->
             sentences = _sentences(count, number + 10 * i, WORDS)
             builders.write_split(folder / f"input{i}", split, sentences, WORDS)
         if labels and not split.startswith("test"):
-            ids = [[classes.nspecial + row % len(labels), classes.eos()] for row in range(count)]
+            numbers = (row + number // 2 for row in range(count))  # of valid1 others than of valid
+            ids = [[classes.nspecial + i % len(labels), classes.eos()] for i in numbers]
             builders.write_split(folder / "label", split, ids, classes)
         elif not split.startswith("test"):
             scores = "".join(f"{row % 6 / 5:.2f}\n" for row in range(count))
