@@ -216,10 +216,8 @@ def smiles_folder(folder: Path, form: str = "canonical") -> Path:
     """What prepare_smiles.py makes of two molecules."""
     import prepare_smiles
 
-    train, valid = folder.parent / "molecules.smi", folder.parent / "valid.smi"
-    train.write_text("CCO\nc1ccccc1\n")
-    valid.write_text(train.read_text())
-    argv = [folder, "--train", train, "--valid", valid, "--smiles", form]
+    source = write_file(folder.parent / "molecules.smi", "CCO\nc1ccccc1\n")
+    argv = [folder, "--train", source, "--valid", source, "--smiles", form]
     assert prepare_smiles.main(list(map(str, argv))) == 0
     return folder
 
@@ -229,13 +227,9 @@ def text_folder(folder: Path) -> Path:
     import prepare_text
     import train_bpe
 
-    train, valid = folder.parent / "wiki.txt", folder.parent / "valid.txt"
-    train.write_text(paragraphs_text())
-    valid.write_text(paragraphs_text())
-    bpe = folder.parent / "bpe"
-    bpe.mkdir()
-    train_bpe.train_tokenizer(paragraphs_text().splitlines(), 300).save(str(bpe / "tokenizer.json"))
-    argv = [folder, "--train", train, "--valid", valid, "--bpe", bpe, "--workers", 1]
+    source, bpe = write_file(folder.parent / "wiki.txt", paragraphs_text()), folder.parent / "mine.json"
+    train_bpe.train_tokenizer(paragraphs_text().splitlines(), 300).save(str(bpe))
+    argv = [folder, "--train", source, "--valid", source, "--bpe", bpe, "--workers", 1]
     assert prepare_text.main(list(map(str, argv))) == 0
     return folder
 
