@@ -6,10 +6,6 @@ from tests.integration import commands
 from tests.integration.commands import train, variant
 
 
-def saved(folder) -> dict:
-    return commands.load_checkpoint(folder / "checkpoint_last.pt")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["exlm", "repeated-mlm"])
 def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_path, stopped):
@@ -20,7 +16,8 @@ def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_pat
 
     with stopped(6):
         train(*variant(name, corpus, tmp_path / "cut", *flags, "--num-workers", 2))
-    assert saved(tmp_path / "cut")["optimizer_history"][-1]["num_updates"] == 4
+    saved = commands.load_checkpoint(tmp_path / "cut/checkpoint_last.pt")
+    assert saved["optimizer_history"][-1]["num_updates"] == 4
     resumed = train(*variant(name, corpus, tmp_path / "cut", *flags, "--num-workers", 1))
     assert list(resumed.losses()) == list(range(5, 15))
     for figure in ("loss", "gnorm", "accuracy" if name == "repeated-mlm" else "bsz"):

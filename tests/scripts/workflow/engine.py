@@ -21,15 +21,14 @@ def call(tmp_path, *words) -> subprocess.CompletedProcess:
     return subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
 
 
-def complete(folder: Path, *words) -> str:
-    """The report of a call that ran to its end."""
+def finish(folder: Path, *words) -> str:
+    """What a call says that runs to its end."""
     result = call(folder, *words)
     assert result.returncode == 0, result.stdout + result.stderr
-    return (folder / "out/report.md").read_text()
-
-
-def fail(folder: Path, *words) -> str:
-    """What a call that fails says."""
-    result = call(folder, *words)
-    assert result.returncode != 0
     return result.stdout + result.stderr
+
+
+def complete(folder: Path, *words) -> str:
+    """The report of a call that runs to its end."""
+    finish(folder, *words)
+    return (folder / "out/report.md").read_text()
