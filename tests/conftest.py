@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.integration import commands
-from tests.support import builders
+from tests.support import builders, prepared
 
 ROOT = Path(__file__).resolve().parents[1]
 # of the processes that tests start, as scripts/environment.sh sets it
@@ -65,6 +65,14 @@ def corpus(tmp_path_factory) -> Path:
     rows = [[*map(symbols.index, text.split()), symbols.eos()] for text in builders.TEXTS]
     builders.write_split(folder, "train", rows * 8, symbols)
     builders.write_split(folder, "valid", rows * 4, symbols)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def toy_inputs(tmp_path_factory) -> Path:
+    """The folder that support/prepared.py fills."""
+    folder = tmp_path_factory.mktemp("toys").resolve()
+    prepared.make(folder)
     return folder
 
 

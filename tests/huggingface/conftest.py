@@ -5,9 +5,7 @@ import sys
 
 import pytest
 
-from tests.models.test_parity import record
-
-__all__ = ["record"]  # a fixture
+from tests.models.test_parity import record  # noqa: F401  (a fixture)
 
 # fairseq-fixed draws it in, transformers would import it, and it may not fit the installed torch
 sys.modules.setdefault("torchaudio", None)

@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 
 from fs_plugins.inference import page as case_study
+from fs_plugins.inference import load
 from fs_plugins.inference.page import page
 from fs_plugins.inference.plots import shown_states, transition_heatmap
 
 ODD = "</script><script>document.title='broken'</script><b>bold</b> & <!-- {x} \u2028 日本"
+
+
+@pytest.fixture(scope="module")
+def graph(save_checkpoint):
+    model = load(save_checkpoint("exlm_base", ext_state_num=3))
+    return model.graph("this is <mask> news , and I am <mask> to see it .")
 
 
 def drawing(html: str) -> ElementTree.Element:

@@ -9,7 +9,7 @@ from fairseq.trainer import Trainer
 
 from fs_plugins.files import UNFINISHED
 from tests.integration.commands import pretraining, train
-from tests.support import builders, pages, prepared
+from tests.support import pages
 
 FLAGS = ("--cpu", "--batch-size", 43, "--lr", 2e-2, "--max-epoch", 30, "--patience", 3)
 SLOW = pytest.mark.slow
@@ -50,19 +50,10 @@ def test_without_an_optimizer_a_run_begins_anew_by_intent_alone(corpus, tmp_path
     assert [*train(*more, "--reset-optimizer").losses()] == [1, 2, 3, 4, 5]
 
 
-@pytest.fixture(scope="module")
-def toys(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("toys")
-    builders.write_split(folder / "text", "train", prepared._sentences(9, 1, prepared.WORDS), prepared.WORDS)
-    prepared._checkpoint(folder, "exlm")
-    prepared._glue(folder / "RTE-bin", *prepared.GLUE["RTE"], mismatched=False)
-    return folder
-
-
 @pytest.fixture
-def finetune(toys, tmp_path):
+def finetune(toy_inputs, tmp_path):
     """finetune(SAVE, FLAG...) -> what the script says."""
-    inputs = ("RTE", toys / "checkpoints/exlm.pt", toys)
+    inputs = ("RTE", toy_inputs / "checkpoints/exlm.pt", toy_inputs / "glue")
 
     def call(save, *flags, **more) -> str:
         words = (*FLAGS, *flags)

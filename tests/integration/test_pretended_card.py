@@ -58,13 +58,6 @@ def test_on_a_pretended_card():
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("inputs")
-    prepared.make(folder)
-    return folder
-
-
 def on_card(flags: list) -> list:
     return [flag for flag in flags if flag not in ("--cpu", "--disable-validation", "--fp32")]
 
@@ -84,14 +77,14 @@ def card_refuses_what_a_gpu_refuses():
 
 
 @pytest.mark.parametrize("training", TRAININGS.split())
-def card_training(training, corpus, inputs, tmp_path, stopped, monkeypatch):
+def card_training(training, corpus, toy_inputs, tmp_path, stopped, monkeypatch):
     """Trained, validated, stopped, resumed: losses of the CPU, no wait that is not named."""
     from tests.support.pretended_card import waits
 
     name, _, precision = training.rpartition("-")
     data, about = corpus, [tmp_path / "card", *PLAIN, f"--{precision}"]
     if name == "smiles":
-        name, data, about = "exlm", inputs / "molecules", [*about, "--arch", "exlm_smiles"]
+        name, data, about = "exlm", toy_inputs / "molecules", [*about, "--arch", "exlm_smiles"]
     flags = commands.variant(name, data, *about)
     # --fp16 and --amp are fairseq's on GPUs only
     of_cpu = ["--cpu", *(flag for flag in on_card(flags) if flag not in ("--fp16", "--amp"))]
@@ -124,10 +117,10 @@ def card_training(training, corpus, inputs, tmp_path, stopped, monkeypatch):
 
 
 @pytest.mark.parametrize("script", prepared.FINETUNINGS)
-def card_finetuning_and_evaluation(script, inputs, tmp_path):
+def card_finetuning_and_evaluation(script, toy_inputs, tmp_path):
     """Scores of either device's model are the same on both."""
     words, start, data = prepared.FINETUNINGS[script]
-    words, losses = [*words, inputs / f"checkpoints/{start}.pt", inputs / data], []
+    words, losses = [*words, toy_inputs / f"checkpoints/{start}.pt", toy_inputs / data], []
     flags = [*PLAIN[:4], "--pooler-dropout", 0, "--max-update", 5, "--batch-size", 16, "--log-interval", 1]
     for device, other in (("--cpu", "cuda"), ("--gpus=1", "cpu")):
         save = tmp_path / device
@@ -135,7 +128,7 @@ def card_finetuning_and_evaluation(script, inputs, tmp_path):
         losses.append(commands.Run((save / "train.log").read_text()).values("loss"))
         again = [save / "checkpoint_best.pt", *words[-1:], "--output", save / "again", "--device", other]
         if script == "glue":
-            again[1] = inputs / "glue/RTE-bin"
+            again[1] = toy_inputs / "glue/RTE-bin"
         assert evaluate.main([*map(str, again)]) == 0
         results = (json.loads((place / "result.json").read_text()) for place in (save, save / "again"))
         found, expected = (result["metrics"]["valid"] for result in results)

@@ -1,4 +1,4 @@
-"""Vocabularies for the scripts that prepare data, and inputs of the trainings that the others resolve."""
+"""Vocabularies for the scripts that prepare data."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ import pytest
 from lib.data.bpe import dictionary_of
 
 from fs_plugins.data.text_codecs import read_bpe
-from tests.support import prepared
 from tests.support.builders import write_gpt2
 
 
@@ -29,11 +28,3 @@ def vocabulary(bpe) -> Path:
     """The folder of a BPE and its dict.txt, as prepare_text.py leaves them."""
     (bpe / "dict.txt").write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
     return bpe
-
-
-@pytest.fixture(scope="session")
-def toy_inputs(tmp_path_factory):
-    """The folder that support/prepared.py fills."""
-    folder = tmp_path_factory.mktemp("toys").resolve()
-    prepared.make(folder)
-    return folder
