@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.scripts.workflow.engine import call, command
+from tests.scripts.workflow.engine import command, finish
 from tests.support.builders import write_file
 
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
@@ -35,13 +35,6 @@ if os.environ.get("PROGRAM") in sys.orig_argv:
 """
 
 
-def complete(place: Path) -> str:
-    """What a run to its end says."""
-    done = call(place, *WORDS)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
 def results(place: Path) -> dict:
     """Those that the report shows, times aside, and the checkpoints that are left to other measures."""
     train = json.loads((place / FOLDER / "train.json").read_text())
@@ -56,8 +49,8 @@ def results(place: Path) -> dict:
 def whole(tmp_path_factory):
     """The folder of a run that nothing stopped, on the quickstart's corpus."""
     place = tmp_path_factory.mktemp("whole")
-    complete(place)
-    assert "pretrain" not in complete(place)  # it is not repeated
+    finish(place, *WORDS)
+    assert "pretrain" not in finish(place, *WORDS)  # it is not repeated
     found = results(place)
     assert [one["update"] for one in found["train"]["curve"]] == list(range(2, 21, 2))
     assert found["kept"] == ["checkpoint_1_16.pt", "checkpoint_last.pt"]
@@ -97,6 +90,6 @@ def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
     if ended_by == signal.SIGTERM:
         assert status == 130 and "interrupted: rerun" in said and "Error" not in said
     assert not (tmp_path / FOLDER / "probe.json").exists()
-    complete(tmp_path)
+    finish(tmp_path, *WORDS)
     assert results(tmp_path) == results(whole)
     assert "Loaded checkpoint" in (tmp_path / FOLDER / "train.log").read_text()
