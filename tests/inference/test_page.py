@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fs_plugins.inference import page as case_study
 from fs_plugins.inference import load
+from fs_plugins.inference import page as case_study
 from fs_plugins.inference.page import page
 from fs_plugins.inference.plots import shown_states, transition_heatmap
 

@@ -19,8 +19,6 @@ def test_what_it_prints_and_writes(pretrained, tmp_path, capsys):
     graph = json.loads((output / "graph.json").read_text(encoding="utf-8"))
     assert graph["unknown"] == ["weather"] and {len(state["tokens"]) for state in graph["states"]} == {3}
     assert printed.startswith(graph["best"]["text"] + "\n")
-    matrix = torch.tensor(graph["transitions"])
-    torch.testing.assert_close(matrix.sum(1)[:-1], torch.ones(11))
     height, width, _ = imread(output / "transitions.png").shape
     assert min(height, width) > 300 and "transitions.png" in printed
     written = (output / "index.html").read_text(encoding="utf-8")
