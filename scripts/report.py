@@ -33,7 +33,8 @@ def report(output: Path) -> Page:
     """Returns the report of a folder of the workflow."""
     page, problems = Page(f"Results of {output}", output), []
     settings, results = read_json(output / "settings.json") or {}, frame(output, problems)
-    for name in sorted({*results["model"][results["table"] == STUDY]} - {*runs()}):
+    of_study = results[results["table"] == STUDY]
+    for name in sorted({*of_study["model"]} - {*runs()}):
         problems.append(f"{output / STUDY / name} is not used: {name} is not in runs.csv")
     page.items(["Damaged or unused results:", *problems] if problems else [])
     page.text(SMOKE if settings.get("size") == "smoke" and (output / STUDY).is_dir() else "")
@@ -55,7 +56,7 @@ def report(output: Path) -> Page:
     if shown:
         page.heading(2, "The study of [MASK]")
     for target in shown:
-        study.add_target(page, target, study.reported(results), settings)
+        study.add_target(page, target, of_study, settings)
     return page
 
 

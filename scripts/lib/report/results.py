@@ -14,7 +14,7 @@ from lib.workflow.runs import STUDY
 
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError)
 # columns that a frame always has
-COLUMNS = ("path", "table", "model", "rate", "seed", "task", "tuning_seed", "point", "updates", "p")
+COLUMNS = ("path", "table", "model", "seed", "task", "tuning_seed", "point", "updates", "p")
 COLUMNS += ("split.kind", "test.labels", "test.rows_sha256")
 # a column of the paper's tables -> the task, the column of the frame, and the factor that makes percent
 SCORES = {"EM": (squad.NAME, "valid.exact", 1), "F1": (squad.NAME, "valid.f1", 1)}
@@ -31,18 +31,18 @@ def frame(output: Path, problems: list[str]) -> pd.DataFrame:
     Damaged files are ``problems``.
 
     ``table`` is ``study``, or that of a fine-tuning outside it; ``model`` a name of runs.csv or of
-    ``models=``; ``rate`` the name of its learning rate. The numbers are in columns named after their files
-    and places there, such as ``train.seconds``, ``log.loss`` and ``probe.bits``; those of fine-tunings after
-    their splits, ``valid.accuracy``.
+    ``models=``. The numbers are in columns named after their files and places there, such as
+    ``train.seconds``, ``log.loss`` and ``probe.bits``; those of fine-tunings after their splits,
+    ``valid.accuracy``.
     """
-    trained, rows = [*output.glob(f"{STUDY}/*/*/*/train.json")], []
+    trained, rows = [*output.glob(f"{STUDY}/*/*/train.json")], []
     measured = [path for train in trained for path in train.parent.glob("*.json")]
     for path in sorted({*trained, *measured, *output.rglob(RESULT)}):
         try:
             table, model, *rest = path.relative_to(output).parts
             about = {"path": path, "table": table, "model": model}
             if table == STUDY:
-                about |= {"rate": rest[0].removeprefix("lr-"), "seed": int(rest[1].removeprefix("seed-"))}
+                about["seed"] = int(rest[0].removeprefix("seed-"))
             content = json.loads(path.read_text(encoding="utf-8"))
             rows += [{**about, **row} for row in rows_of(path.name, content)]
         except DAMAGED as error:

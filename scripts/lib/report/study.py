@@ -11,7 +11,7 @@ from lib.report import figures
 from lib.report.page import Page, markdown
 from lib.report.results import SCORES, cell, column
 from lib.workflow.plan import EXAMPLE, SEEDS
-from lib.workflow.runs import BEST, DEFAULT, GLUE_TASKS, STUDY, WORKFLOW, Run, Target
+from lib.workflow.runs import GLUE_TASKS, STUDY, WORKFLOW, Run, Target
 
 NUMBERS = pd.read_csv(WORKFLOW / "numbers.csv", dtype={"p": str}).fillna({"factor": 1, "p": "", "of": ""})
 NUMBERS = {one.name: one for one in NUMBERS.itertuples()}
@@ -19,16 +19,8 @@ MEANS = {"MNLI": ("MNLI-m", "MNLI-mm"), "Avg": GLUE_TASKS}  # of numbers with th
 PAPER = pd.read_csv(CONFIGS / "paper" / "study.csv", index_col="run")
 
 
-def reported(results: pd.DataFrame) -> pd.DataFrame:
-    """Returns the results of the study that count: if learning rates were tried for a row of runs.csv, those
-    with the best of them."""
-    study = results[results["table"] == STUDY]
-    tuned = study["model"].isin(study["model"][study["rate"] == BEST])
-    return study[study["rate"] == tuned.map({True: BEST, False: DEFAULT})]
-
-
 def numbers(study: pd.DataFrame, run: Run, key: str) -> pd.DataFrame:
-    """Returns the rows of :func:`reported` that have a number of a run, with ``value``, by updates."""
+    """Returns the results of the study that have a number of a run, with ``value``, by updates."""
     number, rows = NUMBERS[key], study[study["model"] == run.name]
     task, where, factor = SCORES.get(key, (None, number.of, number.factor))
     rows = rows[rows["task"] == task] if task else rows
@@ -67,7 +59,7 @@ def add_target(page: Page, target: Target, study: pd.DataFrame, settings: dict) 
             found["paper"] = papers[[key]].to_numpy()
         if key in shown:
             found["ours"] = [last(study, run, key) for run in runs]
-        expected = len(settings.get("seeds", ())) - bool(settings.get("rates"))  # one chooses the rate
+        expected = len(settings.get("seeds", ()))
         if key in MEANS or key in SCORES:
             expected *= len(settings.get("finetune_seeds") or SEEDS[STUDY])
         for who, values in found.items():

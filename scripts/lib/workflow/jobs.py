@@ -1,19 +1,17 @@
 """Two small jobs of the workflow, each after other jobs:
 
-    python -m lib.workflow.jobs finish OUTPUT/study/NAME/lr-RATE/seed-N
+    python -m lib.workflow.jobs finish OUTPUT/study/NAME/seed-N
     python -m lib.workflow.jobs best OUTPUT.json RESULT.json...
 
 finish sums up a finished pre-training in train.json, written last. It drops the optimizer's state, which only
 resuming needs, from the checkpoints, and removes checkpoint_best.pt and those of the last update, which is in
 checkpoint_last.pt.
 
-best chooses among trials with one seed: the learning rate with the fewest bits per masked token at the
-masking probability of the training (``Run.own_p``), or the point of a grid with the highest metric of its
-task on the development set (of MNLI, the matched one). Of equals the first counts. The flags of the best are
-written beside OUTPUT.json, for the trainings with the other seeds.
+best chooses among trials with one seed: the point of a grid with the highest metric of its task on the
+development set (of MNLI, the matched one). Of equals the first counts. The flags of the best are written
+beside OUTPUT.json, for the trainings with the other seeds.
 """
 
-import math
 import platform
 import sys
 from pathlib import Path
@@ -21,7 +19,7 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils
 from lib.command_line import script
-from lib.files import MANIFEST, RESULT, read_json, write_lines
+from lib.files import MANIFEST, read_json, write_lines
 from lib.recipes import Point
 from lib.run import logs
 from lib.workflow.runs import Run
@@ -44,7 +42,6 @@ def finish(save: Path) -> None:
     corrupted = logs.corruption(trained, run.k) if run.model == "repeated-mlm" else None
     workers = manifest["workers"]
     content = {
-        "lr": float(manifest["settings"]["--lr"]),
         "updates": updates,
         "seconds": seconds,
         "gpu_seconds": workers[0] * seconds if seconds and len(workers) == 1 else None,  # else unknown
@@ -66,7 +63,7 @@ def drop_optimizer(checkpoint: Path) -> int:
 
 
 def best(output: Path, paths: list[Path]) -> None:
-    """Writes the flags of the best trial, and its flags with the scores of all (of bits the negative)."""
+    """Writes the flags of the best trial, and its flags with the scores of all."""
     scores = dict(map(trial, paths))
     flags = max(scores, key=scores.get)
     write_lines(output.with_suffix(".flags"), [flags])
@@ -76,12 +73,8 @@ def best(output: Path, paths: list[Path]) -> None:
 def trial(path: Path) -> tuple[str, float]:
     """Returns a trial's flags, which say what differs between trials, and its score."""
     content = read_json(path)
-    if path.name == RESULT:
-        point = Point(**content["manifest"]["settings"]["point"])
-        return str(point.flags), content["metrics"]["valid"][content["metric"]]
-    [measured], run = content["rows"], Run.at(path.parent)
-    own = next(result for result in measured["results"] if result["mask_prob"] == run.own_p)
-    return f"--lr {run.lr}", -math.inf if own["bits"] is None else -own["bits"]
+    point = Point(**content["manifest"]["settings"]["point"])
+    return str(point.flags), content["metrics"]["valid"][content["metric"]]
 
 
 @script

@@ -1,12 +1,12 @@
 """What each target of the workflow needs, as files in OUTPUT, and the jobs that make these.
 
-study/NAME/lr-RATE/seed-N/{train,MEASURE}.json           a pre-training, of a row of runs.csv (:class:`Run`)
-study/NAME/lr-RATE/seed-N/glue/TASK/table6/seed-N/result.json
-TABLE/MODEL/TASK/POINT/seed-N/result.json                a fine-tuning, or a forest in its place
-study/NAME/best.{json,flags}, TABLE/MODEL/TASK/best.*    the best of the trials with the first seed
+study/NAME/seed-N/{train,MEASURE}.json       a pre-training, of a row of runs.csv (:class:`Run`)
+study/NAME/seed-N/glue/TASK/table6/seed-N/result.json
+TABLE/MODEL/TASK/POINT/seed-N/result.json    a fine-tuning, or a forest in its place
+TABLE/MODEL/TASK/best.{json,flags}           the best of the trials with the first seed
 
-RATE is a learning rate to try, ``best`` or ``default``; POINT is one of table 11's to try, ``best``, or the
-paper's table that has the only one. Folders of runs and fine-tunings are relative to OUTPUT.
+POINT is one of table 11's to try, ``best``, or the paper's table that has the only one. Folders of runs and
+fine-tunings are relative to OUTPUT.
 """
 
 import os
@@ -23,8 +23,6 @@ from lib.glue import TASKS
 from lib.recipes import points_of
 from lib.run.launch import LAST
 from lib.workflow.runs import (
-    BEST,
-    DEFAULT,
     FOREST,
     MOLECULES,
     PROBE_P,
@@ -45,6 +43,7 @@ EXAMPLE = "example/index.html"  # page of scripts/explore.py
 # a rule of the Snakefile -> the file that its jobs write last
 MEASURED = {"entropy": "entropy.json", "probe": "probe.json", "example": EXAMPLE}
 RULES = {"pretrain": "train.json", **MEASURED, "finetune": RESULT, "best": "best.json"}
+BEST = "best"  # the point of the other seeds
 SCRIPTS = os.path.relpath(ROOT / "scripts")
 
 
@@ -91,8 +90,7 @@ def _of_table(settings: Namespace, target: Target) -> list[Path]:
 
 
 def pretrainings(settings: Namespace, target: Target) -> list[Run]:
-    """Returns the pre-trainings that a target reports: each row with all seeds; if rates are tried, with all
-    but the one that chooses."""
+    """Returns the pre-trainings that a target reports: each row with all seeds."""
     only = {name: value for name, value in settings.only.items() if name not in settings.point}
     rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
     if not rows:
@@ -100,8 +98,7 @@ def pretrainings(settings: Namespace, target: Target) -> list[Run]:
     has_own = settings.size == "smoke" and not settings.glue and rows[0].corpus == "text"
     if not has_own and not pretraining_data(settings, rows[0].corpus):
         raise UserError(f"{target.name} needs data for pre-training: data=FOLDER, for table 1 smiles=FOLDER")
-    lr, seeds = (BEST, settings.seeds[1:]) if settings.rates else (DEFAULT, settings.seeds)
-    return [replace(run, lr=lr, seed=seed) for run in rows for seed in seeds]
+    return [replace(run, seed=seed) for run in rows for seed in settings.seeds]
 
 
 def pretraining_data(settings: Namespace, corpus: str) -> str | None:
@@ -136,15 +133,10 @@ def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
 
 
 def trials(settings: Namespace, place: Path) -> list[Path]:
-    """Returns the results that choose PLACE/best.json: with each learning rate of a row of runs.csv, or each
-    point of a task's grid."""
-    if place.parts[0] == STUDY:
-        names = [f"lr-{rate:g}/seed-{settings.seeds[0]}/probe.json" for rate in settings.rates]
-    else:
-        seed = (settings.finetune_seeds or SEEDS[place.parts[0]])[0]
-        points = points_of(place.name, settings.grid, settings.point)
-        names = [f"{point.key}/seed-{seed}/{RESULT}" for point in points]
-    return [settings.output / place / name for name in names]
+    """Returns the results that choose PLACE/best.json: with each point of a task's grid."""
+    seed = (settings.finetune_seeds or SEEDS[place.parts[0]])[0]
+    points = points_of(place.name, settings.grid, settings.point)
+    return [settings.output / place / point.key / f"seed-{seed}" / RESULT for point in points]
 
 
 def check(settings: Namespace, name: str) -> None:
@@ -212,16 +204,9 @@ def pretrain(settings: Namespace, run: Run) -> Job:
         updates = settings.updates or Flags.read(size_file).whole("--max-update")
         words += ["--updates", round(run.times * updates)]
     words += ["--gpus", settings.gpus, *shlex.split(settings.flags)]
-    words += ["--lr", run.lr] if run.lr not in (DEFAULT, BEST) else []
     needs = [] if given else [data / "prepared.json"]
-    needs += best_of(settings, run.folder.parents[1], run.lr)
     then = f"&& python -m lib.workflow.jobs finish {shlex.quote(str(save))}"
     return Job(words, needs, settings.gpus, then)
-
-
-def best_of(settings: Namespace, place: Path, name: str) -> list[Path]:
-    """Returns the choice among trials, if ``name``, of a rate or a point, is BEST."""
-    return [settings.output / place / RULES["best"]] if name == BEST else []
 
 
 def measure(settings: Namespace, name: str, run: Run) -> Job:
@@ -245,7 +230,7 @@ def finetune(settings: Namespace, folder: Path) -> Job:
     if model == FOREST:
         return Job(["python", f"{SCRIPTS}/baseline_moleculenet.py", *about])
     if table == STUDY:
-        start = settings.output.joinpath(*place.parts[:4], LAST)
+        start = settings.output.joinpath(*place.parts[:3], LAST)
     else:
         models = models_of(settings, targets()[table])
         start = next(iter(models.values())) if model == UNTRAINED else models[model]  # the sizes of the first
@@ -263,5 +248,6 @@ def finetune(settings: Namespace, folder: Path) -> Job:
         words += ["--scratch"] if model == UNTRAINED else []
     if table != STUDY:
         words += shlex.split(settings.finetune_flags)
-    trained = [start.with_name(RULES["pretrain"])] if start.is_relative_to(settings.output / STUDY) else []
-    return Job(words, trained + best_of(settings, place, point), gpus)
+    needs = [start.with_name(RULES["pretrain"])] if start.is_relative_to(settings.output / STUDY) else []
+    needs += [settings.output / place / RULES["best"]] if point == BEST else []
+    return Job(words, needs, gpus)

@@ -13,7 +13,7 @@ import pandas as pd
 from lib.files import ROOT
 
 WORKFLOW = ROOT / "scripts" / "workflow"
-STUDY, BEST, DEFAULT = "study", "best", "default"  # study/NAME/lr-{RATE,best,default}/seed-N
+STUDY = "study"  # study/NAME/seed-N
 UNTRAINED, FOREST = "untrained", "forest"  # models of table 1 besides
 PROBE_P = 0.15
 MOLECULES, TEXT, SETS = "table1", "table3", "table9"  # fine-tunings of molecules, of text; MoleculeNet's sets
@@ -22,7 +22,7 @@ GLUE_TASKS = ("MNLI", "QNLI", "QQP", "RTE")  # tasks of the paper's study, of GL
 
 @dataclass(frozen=True)
 class Run:
-    """A row of runs.csv; with ``lr`` and ``seed`` one pre-training of it."""
+    """A row of runs.csv; with ``seed`` one pre-training of it."""
 
     name: str  # of its folder
     targets: list[str]  # the figures and tables that need it
@@ -32,19 +32,18 @@ class Run:
     p: float
     times: float  # as many updates as the others
     size: str  # of configs/pretrain/ in a reproduction of the paper, if it is not ``paper``
-    lr: str = DEFAULT  # a learning rate to try, BEST or DEFAULT
     seed: int = 1
 
     @property
     def folder(self) -> Path:
         """Returns the folder of a pre-training, in OUTPUT."""
-        return Path(STUDY, self.name, f"lr-{self.lr}", f"seed-{self.seed}")
+        return Path(STUDY, self.name, f"seed-{self.seed}")
 
     @classmethod
     def at(cls, folder: Path) -> "Run":
         """Returns the pre-training in a folder, the inverse of ``folder``."""
-        name, lr, seed = folder.parts[-3:]
-        return replace(runs()[name], lr=lr.removeprefix("lr-"), seed=int(seed.removeprefix("seed-")))
+        name, seed = folder.parts[-2:]
+        return replace(runs()[name], seed=int(seed.removeprefix("seed-")))
 
     @property
     def own_p(self) -> float:

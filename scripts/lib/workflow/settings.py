@@ -5,7 +5,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, rate, share
+from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, share
 from lib.files import CONFIGS, check_same, read_json, sha256
 from lib.glue import TASKS
 from lib.recipes import FLAGS, GRIDS
@@ -57,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{name}", default="")
     add("--seeds", type=count, nargs="+", default=[1])
     add("--finetune_seeds", type=count, nargs="+", default=[])
-    add("--rates", type=rate, nargs="+", default=[])
     add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--grid", choices=GRIDS, default=GRIDS[0])
     add("--only", type=selection, nargs="+", default=[])
@@ -83,14 +82,12 @@ def read(config: dict) -> argparse.Namespace:
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
-    if settings.rates and min(len(settings.seeds), len(settings.rates)) < 2:
-        raise UserError("rates: give two or more, and two seeds or more, the first of which chooses a rate")
     if taken := {UNTRAINED, FOREST} & settings.models.keys():
         raise UserError(f"models={min(taken)}: table 1 has its own row of that name, choose another")
     settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
     settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
-    taken = {f"--{name}" for name in TAKEN.split()} | ({"--lr"} if settings.rates else set())
+    taken = {f"--{name}" for name in TAKEN.split()}
     of_grid = {*FLAGS.values()} if settings.glue or settings.squad else set()
     for name, names in {"flags": taken, "finetune_flags": of_grid}.items():
         if wrong := sorted(names & Flags.of(shlex.split(getattr(settings, name))).keys()):
@@ -121,7 +118,6 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     without ``data``, size smoke has its own."""
     values = {name: getattr(settings, name) for name in FIXED}
     values["flags"] = str(fixed_flags(Flags.of(shlex.split(settings.flags))))
-    values["rates"] = [*settings.rates, f"chosen by seed {settings.seeds[0]}"] if settings.rates else None
     values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
     if settings.size == "smoke":
         values["data"] = None

@@ -34,7 +34,7 @@ def test_a_training_in_several_jobs(tmp_path):
     builders.text_folder(tmp_path / "data")
     for name in ("sbatch", "squeue", "srun", "sinfo", "sacctmgr"):
         builders.write_file(tmp_path / "queue" / name, SLURM).chmod(0o755)
-    folder = tmp_path / "out/study/exlm-k2-p0.387/lr-default/seed-1"
+    folder = tmp_path / "out/study/exlm-k2-p0.387/seed-1"
     words = [(folder / "train.json").relative_to(tmp_path), "--latency-wait", "9"]
     words += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
     words += ["--default-resources", "slurm_partition=one", "slurm_account=one", "mem_mb=1000", "runtime=60"]

@@ -18,7 +18,7 @@ from tests.support.builders import write_file
 pytest.importorskip("snakemake", reason="needs Snakemake: pip install -e '.[workflow]'")
 pytestmark = pytest.mark.slow
 
-FOLDER = Path("out/study/exlm-k2-p0.387/lr-default/seed-1")
+FOLDER = Path("out/study/exlm-k2-p0.387/seed-1")
 WORDS = (FOLDER / "probe.json", "--config", "output=out", "sentences=2", "updates=20")
 WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
 # waits in the process that has the word PROGRAM, when it has written checkpoint_last.pt

@@ -47,9 +47,9 @@ def trained(seconds=3600.0, corrupted=None, **more):
     return {"updates": 100, "seconds": seconds, "gpu_seconds": seconds, **shares, **more}
 
 
-def pretrain(output: Path, name, seed=1, rate="default", **results) -> Path:
+def pretrain(output: Path, name, seed=1, **results) -> Path:
     """The folder of one; results are named by their files, and without ``train`` it is unfinished."""
-    folder = output / "study" / name / f"lr-{rate}" / f"seed-{seed}"
+    folder = output / "study" / name / f"seed-{seed}"
     write_file(folder / "manifest.json", {"commit": "c0ffee"})
     for file, content in results.items():
         write_file(folder / f"{file}.json", content)

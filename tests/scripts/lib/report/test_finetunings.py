@@ -61,7 +61,7 @@ def test_a_whole_table(tmp_path):
 def test_validation_beside_test_and_what_keeps_numbers_from_being_compared(tmp_path):
     scaffold, random = {"kind": "scaffold", "seed": None}, {"kind": "random", "seed": 5}
     more = {"split": scaffold, "rows_sha256": "x"}
-    glue_result(tmp_path / "study/exlm/lr-default/seed-1/glue/RTE/table6/seed-1", "RTE", 0.5)
+    glue_result(tmp_path / "study/exlm/seed-1/glue/RTE/table6/seed-1", "RTE", 0.5)
     molecule_result(tmp_path / "table1/a/bbbp/1", "bbbp", 1, 0.9, None, **more)
     molecule_result(tmp_path / "table1/a/bbbp/2", "bbbp", 2, 0.8, 0.7, **more)
     molecule_result(tmp_path / "table1/b/bbbp/1", "bbbp", 1, 0.7, 0.6, split=random, rows_sha256="y")

@@ -1,4 +1,4 @@
-"""What is kept of a finished pre-training, and of its log; the best learning rate, and point of a grid."""
+"""What is kept of a finished pre-training, and of its log; the best point of a grid."""
 
 import json
 import sys
@@ -24,9 +24,9 @@ POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 def test_what_is_kept(tmp_path):
     lines = [f"2026-01-01 00:00:00 | INFO | {kind} | {json.dumps(figures)}\n" for kind, figures in RECORDS]
     lines[2:2] = ["Traceback\n", '2026 | INFO | train_inner | {"loss": "cut sh\n']
-    save = tmp_path / "study/repeated-mlm-k2-p0.387/lr-best/seed-1"
+    save = tmp_path / "study/repeated-mlm-k2-p0.387/seed-1"
     write_file(save / "train.log", "".join(lines))
-    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "workers": [2]})
+    write_file(save / "manifest.json", {"workers": [2]})
     for name in ("last", "best", "1_1", "1_2"):
         optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
         model = {"weight": torch.ones(3)}
@@ -36,7 +36,7 @@ def test_what_is_kept(tmp_path):
     for _ in range(2):  # again, if it was killed before train.json
         jobs.finish(save)
         found = json.loads((save / "train.json").read_text())
-        assert (found["lr"], found["updates"], found["seconds"], found["gpu_seconds"]) == (5e-4, 2, 12, 24)
+        assert (found["updates"], found["seconds"], found["gpu_seconds"]) == (2, 12, 24)
         # k = 2: 10 / 2 tokens at 0.1 and 30 / 2 at 0.3
         assert found["corrupted"] == {"proportion": pytest.approx(0.25), "tokens": 20}
         assert found["machine"]
@@ -46,18 +46,11 @@ def test_what_is_kept(tmp_path):
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
             assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
-    write_file(save / "manifest.json", {"settings": {"--lr": "5e-4"}, "workers": [2, 4]})
+    write_file(save / "manifest.json", {"workers": [2, 4]})
     write_file(save / "train.log", lines[-1].replace('"epoch": 1', '"epoch": 2'))  # the rest was lost
     jobs.finish(save)
     found = json.loads((save / "train.json").read_text())
     assert (found["seconds"], found["gpu_seconds"]) == (None, None)
-
-
-def pretrained(folder, lr, low, own):
-    """Of a pre-training: bits at 15% and at its own p."""
-    found = [{"mask_prob": p, "bits": bits} for p, bits in ((0.15, low), (0.387, own))]
-    path = folder / f"study/exlm-k2-p0.387/lr-{lr}/seed-1/probe.json"
-    return write_file(path, {"rows": [{"results": found}]})
 
 
 def fine_tuned(folder, lr, score):
@@ -76,13 +69,6 @@ def choose(tmp_path, monkeypatch):
         return json.loads((tmp_path / "a.json").read_text())["scores"], (tmp_path / "a.flags").read_text()
 
     return chosen
-
-
-def test_the_rate_with_the_fewest_bits_at_the_share_of_the_training(tmp_path, choose):
-    bits = {"0.0005": (1.0, 4.0), "0.001": (3.0, 2.5), "0.002": (2.0, 3.0)}
-    scores, flags = choose([pretrained(tmp_path, lr, *both) for lr, both in bits.items()])
-    assert scores == {"--lr 0.0005": -4.0, "--lr 0.001": -2.5, "--lr 0.002": -3.0}
-    assert flags == "--lr 0.001\n"
 
 
 def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path, choose):

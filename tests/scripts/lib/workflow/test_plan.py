@@ -34,7 +34,7 @@ def every(settings, target) -> dict[str, plan.Job]:
 
 
 def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
-    place = f"study/{EXLM}/lr-default/seed-1"
+    place = f"study/{EXLM}/seed-1"
     assert needed(asked(only=f"name={EXLM}"), "table2") == [f"{place}/train.json", f"{place}/probe.json"]
     names = [name for name in needed(asked(), "study") if f"{EXLM}/" in name]  # each once
     assert len(names) == 4 and {f"{place}/entropy.json", f"{place}/example/index.html"} < {*names}
@@ -70,7 +70,7 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
         ("scripts/baseline_moleculenet.py", 2),
     ):
         assert shown.count(words) == count, words
-    start = f"{settings.output}/study/exlm-text/lr-default/seed-1/checkpoint_last.pt"
+    start = f"{settings.output}/study/exlm-text/seed-1/checkpoint_last.pt"
     place = settings.output / "table3/exlm-text/squad2"
     best = jobs["table3/exlm-text/squad2/best/seed-2/result.json"]
     words = f"scripts/finetune_squad.sh {start} {data} {place}/best/seed-2 --seed 2 --gpus 2"
