@@ -14,8 +14,7 @@ import pytest
 import torch
 from fairseq import options
 from lib.files import ROOT
-from lib.workflow import settings
-from lib.workflow.plan import REPRODUCE, STUDY
+from lib.workflow import plan, settings
 from lib.workflow.runs import targets
 
 import fs_plugins
@@ -103,14 +102,16 @@ def test_a_command_calls_what_exists_with_options_it_knows(name, words, monkeypa
 
 
 def check_targets(words: list[str]) -> None:
-    """That Snakemake's targets are the workflow's, and that it takes their settings."""
+    """That Snakemake's targets are the workflow's or results of it, and that it takes their settings."""
     first = words.index("--config")
     given = [word for word in words[first + 1 :] if "=" in word and "$" not in word]
     given = given[: next((i for i, word in enumerate(given) if word.startswith("slurm")), len(given))]
     with mock.patch.multiple(Path, **dict.fromkeys(("exists", "is_dir", "is_file"), lambda path: True)):
-        settings.read(dict(word.split("=", 1) for word in given))
+        found = settings.read(dict(word.split("=", 1) for word in given))
+        files = {Path(word) for word in words[:first] if word.endswith(".json")}
+        assert not files or files <= {*plan.files(found, plan.STUDY)}
     asked = {word for word in words[:first] if re.match(r"[a-z]+\d*$", word)}
-    assert asked <= {*targets(), STUDY, REPRODUCE}
+    assert asked <= {*targets(), plan.STUDY, plan.REPRODUCE}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

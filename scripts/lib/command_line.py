@@ -3,7 +3,6 @@ fairseq-train's flags."""
 
 import argparse
 import logging
-import math
 import os
 import re
 import shlex
@@ -96,7 +95,6 @@ def whole(low: int, high: int = (1 << 31) - 1) -> Callable[[str], Any]:
 
 
 positive, count = whole(1), whole(0)
-above_zero = _checked(float, lambda x: 0 < x < math.inf, "a number above 0")
 proportion = _checked(float, lambda p: 0 <= p <= 1, "a share from 0 to 1")
 share = _checked(float, lambda p: 0 < p < 1, "a share between 0 and 1, such as 0.15")
 below_one = _checked(float, lambda p: 0 <= p < 1, "a number, 0 or more and less than 1")

@@ -6,7 +6,7 @@ outputs, args, model)``.
 """
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -80,21 +80,16 @@ class Point:
         return Flags({flag: (getattr(self, name),) for name, flag in FLAGS.items()})
 
 
-def points_of(task: str, grid: str = "table11", only: dict[str, str] | None = None) -> list[Point]:
+def points_of(task: str, grid: str = "table11", epochs: int | None = None) -> list[Point]:
     """Returns the points of a task's grid, the last flag's values changing fastest.
 
     Args:
         task: one whose name, in lower case and without hyphens, a file configs/finetune/table11-* has.
         grid: of GRIDS; ``table6`` is a single point.
-        only: name of a hyper-parameter -> value; other points are left out. A value that the grid does not
-            have is taken instead of the grid's.
+        epochs: are taken instead of the grid's.
     """
     path, name = RECIPES / "table6.flags", task.lower().replace("-", "")
     if grid == "table11":
         [path] = (file for file in RECIPES.glob("table11-*") if name in file.stem.split("-"))
-    values = Flags.read(path)
-    points = [Point(*point) for point in itertools.product(*(values[flag] for flag in FLAGS.values()))]
-    for name, value in (only or {}).items():
-        changed = list(dict.fromkeys(replace(point, **{name: value}) for point in points))
-        points = [point for point in points if float(getattr(point, name)) == float(value)] or changed
-    return points
+    values = Flags.read(path) | ({FLAGS["epochs"]: (str(epochs),)} if epochs else {})
+    return [Point(*point) for point in itertools.product(*(values[flag] for flag in FLAGS.values()))]

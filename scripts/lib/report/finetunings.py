@@ -45,7 +45,7 @@ def add_table(page: Page, name: str, results: pd.DataFrame, settings: dict) -> N
         for task, every in of_model.groupby("task", sort=False):
             part = best_point(every) if of_grid else every
             more = "".join(sorted({*"".join(part["marks"])}))
-            grid = (settings.get("grid", "table11"), settings.get("point"))
+            grid = (settings.get("grid", "table11"), settings.get("max_epoch"))
             tried, asked = every["point"].nunique(), len(points_of(task, *grid)) if of_grid else 0
             more += f" ({tried} of {asked} points)" if tried < asked else ""
             for title, (of, where, factor) in SCORES.items():

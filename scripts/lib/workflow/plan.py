@@ -54,8 +54,7 @@ def targets_of(name: str) -> list[Target]:
 
 
 def files(settings: Namespace, name: str) -> list[Path]:
-    """Returns the results that a target needs, each once. Raises UserError if a setting is missing, or
-    ``only`` leaves none."""
+    """Returns the results that a target needs, each once. Raises UserError if a setting is missing."""
     found: list[Path] = []
     for target in targets_of(name):
         found += (_of_study if target.of_study else _of_table)(settings, target)
@@ -91,14 +90,11 @@ def _of_table(settings: Namespace, target: Target) -> list[Path]:
 
 def pretrainings(settings: Namespace, target: Target) -> list[Run]:
     """Returns the pre-trainings that a target reports: each row with all seeds."""
-    only = {name: value for name, value in settings.only.items() if name not in settings.point}
-    rows = [run for run in target.runs if all(getattr(run, name) == only[name] for name in only)]
-    if not rows:
-        raise UserError(f"only={only} leaves no run of {target.name}: see scripts/workflow/runs.csv")
-    has_own = settings.size == "smoke" and not settings.glue and rows[0].corpus == "text"
-    if not has_own and not pretraining_data(settings, rows[0].corpus):
+    corpus = target.runs[0].corpus
+    has_own = settings.size == "smoke" and not settings.glue and corpus == "text"
+    if not has_own and not pretraining_data(settings, corpus):
         raise UserError(f"{target.name} needs data for pre-training: data=FOLDER, for table 1 smiles=FOLDER")
-    return [replace(run, seed=seed) for run in rows for seed in settings.seeds]
+    return [replace(run, seed=seed) for run in target.runs for seed in settings.seeds]
 
 
 def pretraining_data(settings: Namespace, corpus: str) -> str | None:
@@ -135,7 +131,7 @@ def models_of(settings: Namespace, target: Target) -> dict[str, Path]:
 def trials(settings: Namespace, place: Path) -> list[Path]:
     """Returns the results that choose PLACE/best.json: with each point of a task's grid."""
     seed = (settings.finetune_seeds or SEEDS[place.parts[0]])[0]
-    points = points_of(place.name, settings.grid, settings.point)
+    points = points_of(place.name, settings.grid, settings.max_epoch)
     return [settings.output / place / point.key / f"seed-{seed}" / RESULT for point in points]
 
 
@@ -241,7 +237,7 @@ def finetune(settings: Namespace, folder: Path) -> Job:
     if table == STUDY:
         words += points_of(task, point)[0].flags.words()
     elif table == TEXT and point != BEST:
-        points = points_of(task, settings.grid, settings.point)
+        points = points_of(task, settings.grid, settings.max_epoch)
         words += next(one.flags.words() for one in points if one.key == point)
     elif table == MOLECULES:
         words += ["--max-epoch", settings.max_epoch] if settings.max_epoch else []

@@ -5,7 +5,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, above_zero, count, named_path, positive, share
+from lib.command_line import Flags, UserError, count, named_path, positive
 from lib.files import CONFIGS, check_same, read_json, sha256
 from lib.glue import TASKS
 from lib.recipes import FLAGS, GRIDS
@@ -15,8 +15,6 @@ from lib.workflow.runs import FOREST, UNTRAINED
 from fs_plugins.files import write_json
 
 SIZES = {"smoke": 500, "small": 2000, "paper": 5000}  # sentences for the measures of each
-# of runs.csv, for ``only``
-COLUMNS = {"name": str, "model": str, "k": positive, "p": share, "times": above_zero}
 SETTINGS_FILE = "settings.json"
 RESULTS = ("*.pt", "train.json", "result.json")  # one of which a folder with results has
 FIXED = ("size", "tokens_per_sample", "updates", "sentences", "flags", "finetune_flags", "max_epoch")
@@ -24,14 +22,6 @@ MOST_HASHED = 1 << 26  # bytes of a file
 # Flags that identify a run, or that have their own setting
 TAKEN = "max-update total-num-update mask-prob ext-state-num repeat-times k p updates gpus cpu task criterion"
 TAKEN += " arch seed save-dir restore-file user-dir print help"
-
-
-def selection(text: str) -> tuple[str, str | int | float]:
-    """Type of ``only``: a column of runs.csv, or of table 3's grid, and its value."""
-    name, _, value = text.partition("=")
-    if name not in (*COLUMNS, *FLAGS):
-        raise argparse.ArgumentTypeError(f"'{text}': give one of {', '.join((*COLUMNS, *FLAGS))}, as in k=4")
-    return name, COLUMNS[name](value) if name in COLUMNS else value
 
 
 class _Parser(argparse.ArgumentParser):
@@ -59,7 +49,6 @@ def parser() -> argparse.ArgumentParser:
     add("--finetune_seeds", type=count, nargs="+", default=[])
     add("--tasks", choices=TASKS, nargs="+", default=[])
     add("--grid", choices=GRIDS, default=GRIDS[0])
-    add("--only", type=selection, nargs="+", default=[])
     add("--example", default="This is <mask>, and I'm very <mask> to see this.")
     add("--gpus", type=count, default=0)
     return made
@@ -78,14 +67,12 @@ def read(config: dict) -> argparse.Namespace:
         elif value is not None:
             words += [f"--{name}={value}"]
     settings = options.parse_args(words)
-    for name in ("moleculenet", "models", "only"):
+    for name in ("moleculenet", "models"):
         setattr(settings, name, dict(getattr(settings, name)))
     if not settings.output:
         raise UserError("give a folder for the results: --config output=runs/NAME")
     if taken := {UNTRAINED, FOREST} & settings.models.keys():
         raise UserError(f"models={min(taken)}: table 1 has its own row of that name, choose another")
-    settings.point = {name: value for name, value in settings.only.items() if name not in COLUMNS}
-    settings.point |= {"epochs": str(settings.max_epoch)} if settings.max_epoch else {}  # table 3's grid
     settings.sentences = settings.sentences or SIZES[settings.size]
     taken = {f"--{name}" for name in TAKEN.split()}
     of_grid = {*FLAGS.values()} if settings.glue or settings.squad else set()
@@ -118,7 +105,7 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     without ``data``, size smoke has its own."""
     values = {name: getattr(settings, name) for name in FIXED}
     values["flags"] = str(fixed_flags(Flags.of(shlex.split(settings.flags))))
-    values["grid"] = [settings.grid, settings.point, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
+    values["grid"] = [settings.grid, f"chosen by seed {(settings.finetune_seeds or [1])[0]}"]
     if settings.size == "smoke":
         values["data"] = None
     paths = {name: getattr(settings, name) for name in ("data", "smiles", "squad")}

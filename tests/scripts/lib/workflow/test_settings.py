@@ -12,14 +12,12 @@ from tests.support.builders import write_file
 def test_as_words_of_the_command_line_and_as_yaml(asked, checkpoint):
     """Snakemake turns numbers and YAML's null and lists into Python's."""
     models = f"a={checkpoint},b={checkpoint}"
-    words = asked(seeds="1, 2,3", only="k=4,p=0.15", models=models)
-    assert (words.seeds, words.only) == ([1, 2, 3], {"k": 4, "p": 0.15})
-    assert words.models == {"a": str(checkpoint), "b": str(checkpoint)}
+    words = asked(seeds="1, 2,3", models=models)
+    assert words.seeds == [1, 2, 3] and words.models == {"a": str(checkpoint), "b": str(checkpoint)}
     given = {"data": None, "finetune_seeds": 5, "tasks": ["RTE", "MNLI"], "models": {"a": str(checkpoint)}}
-    yaml = asked(**given, only={"p": 0.0225, "lr": 2e-5}, max_epoch=4)
+    yaml = asked(**given)
     assert (yaml.data, yaml.finetune_seeds, yaml.tasks) == (None, [5], ["RTE", "MNLI"])
-    assert yaml.models == given["models"] and yaml.only == {"p": 0.0225, "lr": "2e-05"}
-    assert yaml.point == {"lr": "2e-05", "epochs": "4"}
+    assert yaml.models == given["models"]
 
 
 def test_flags_in_which_runs_differ(asked):
@@ -48,7 +46,7 @@ def check(asked, tmp_path):
 def test_other_settings_are_refused_once_there_are_results(check, asked):
     settings.record(asked(updates=60), ["figure5"])  # nothing was trained with it
     assert check(updates=61)["targets"] == ["figure5", "table2"]
-    check(updates=61, gpus=0, threads=4, only="k=4")
+    check(updates=61, gpus=0, threads=4)
     differing = {"updates": 60, "tokens_per_sample": 64, "sentences": 7, "flags": "--lr 1", "size": "small"}
     for name, value in differing.items():
         check(f"{name}: there ", **{"updates": 61, name: value})
@@ -83,6 +81,5 @@ def test_models_and_grids_of_the_tables(check, tmp_path, glue, checkpoint):
     other = write_file(tmp_path / "other.pt", b"other weights")
     check(**{**given, "models": f"a={checkpoint},b={other}", "tasks": "RTE,CoLA"})
     check("grid: there", **given, grid="table6")
-    check("grid: there", **given, only="lr=2e-5")
     check("grid: there", **given, finetune_seeds="2,1")
     check("models a: there", **{**given, "models": f"a={other}"})
