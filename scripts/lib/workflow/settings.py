@@ -41,8 +41,7 @@ def parser() -> argparse.ArgumentParser:
         add(f"--{name}", type=named_path, nargs="+", default=[])
     for name in ("updates", "tokens_per_sample", "max_epoch", "sentences"):
         add(f"--{name}", type=positive)
-    for name in ("jobs_per_gpu", "threads"):
-        add(f"--{name}", type=positive, default=1)
+    add("--threads", type=positive, default=1)
     for name in ("flags", "finetune_flags"):
         add(f"--{name}", default="")
     add("--seeds", type=count, nargs="+", default=[1])

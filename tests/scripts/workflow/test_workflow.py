@@ -14,10 +14,9 @@ pytestmark = pytest.mark.slow
 
 def test_what_the_study_would_run(tmp_path):
     words = ("output=out", "updates=7", "seeds=1,2,3", "gpus=2")
-    words += ("jobs_per_gpu=3",)
     shown = finish(tmp_path, "table4", "figure7", "-n", "-p", "--config", *words)
     assert shown.count("pretrain_text.sh") == 8 * 3
-    assert "on_gpu --gpus 2 --jobs-per-gpu 3 --log" in shown and "gpu=2" in shown
+    assert "on_gpu --gpus 2 -- bash" in shown and "gpu=2" in shown
     assert "lib.data.python_docs out/corpus.txt" in shown and "report.py out" in shown
     assert not (tmp_path / "out").exists()
 
@@ -26,6 +25,13 @@ def test_what_is_missing_is_told_before_any_job(tmp_path):
     result = call(tmp_path, "table12", "--config", "output=out", "gpus=0", "data=nowhere")
     shown = result.stdout + result.stderr
     assert result.returncode and "nowhere/dict.txt" in shown and "rule pretrain" not in shown
+
+
+def test_a_job_that_fails_says_where_its_log_is(tmp_path):
+    folder = "out/study/exlm-k2-p0.387/seed-1"
+    words = (f"{folder}/train.json", "--config", "output=out", "data=nowhere", "gpus=0")
+    assert f"{folder}/log/pretrain.log" in call(tmp_path, *words).stderr
+    assert "nowhere" in (tmp_path / folder / "log/pretrain.log").read_text()
 
 
 def test_a_part_of_the_study_to_its_report(tmp_path):
