@@ -90,11 +90,15 @@ def _of_table(settings: Namespace, target: Target) -> list[Path]:
 
 def pretrainings(settings: Namespace, target: Target) -> list[Run]:
     """Returns the pre-trainings that a target reports: each row with all seeds."""
-    corpus = target.runs[0].corpus
+    check_given(settings, target.runs[0].corpus)
+    return [replace(run, seed=seed) for run in target.runs for seed in settings.seeds]
+
+
+def check_given(settings: Namespace, corpus: str) -> None:
+    """Raises UserError if no data are given for a pre-training that cannot be of the quickstart's."""
     has_own = settings.size == "smoke" and not settings.glue and corpus == "text"
     if not has_own and not pretraining_data(settings, corpus):
-        raise UserError(f"{target.name} needs data for pre-training: data=FOLDER, for table 1 smiles=FOLDER")
-    return [replace(run, seed=seed) for run in target.runs for seed in settings.seeds]
+        raise UserError(f"give data for pre-training on {corpus}: data=FOLDER, for table 1 smiles=FOLDER")
 
 
 def pretraining_data(settings: Namespace, corpus: str) -> str | None:
@@ -184,6 +188,7 @@ def job(settings: Namespace, rule: str, folder: Path) -> Job:
 
 def pretrain(settings: Namespace, run: Run) -> Job:
     """Returns a pre-training."""
+    check_given(settings, run.corpus)
     size = run.size if settings.size == "paper" and run.size else settings.size
     given, save = pretraining_data(settings, run.corpus), settings.output / run.folder
     data = Path(given or settings.output / "data-bin")

@@ -123,6 +123,15 @@ def test_data_that_were_copied_in_part(tmp_path):
     pages.resolve(SMILES, "exlm", "smoke", data, tmp_path / "save")
 
 
+def test_sentences_longer_than_a_sample(toy_inputs, tmp_path):
+    words = (TEXT, "exlm", "smoke", toy_inputs / "text", tmp_path / "save", "--tokens-per-sample", "8")
+    pages.resolve(*words)
+    mode = ("--sample-break-mode", "complete")
+    with pytest.raises(ValueError, match=r"a sentence of \d+ tokens"):
+        pages.resolve(*words, *mode)
+    pages.resolve(*words, *mode, "--skip-invalid-size-inputs-valid-test")
+
+
 def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     data = shutil.copytree(toy_inputs / "text", tmp_path / "data")
 

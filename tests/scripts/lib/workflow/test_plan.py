@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from lib.command_line import UserError
 from lib.workflow import plan
 from lib.workflow.runs import Run, runs, targets
 
@@ -49,6 +50,13 @@ def test_the_quality_of_a_run_is_the_probe_or_fine_tuning(asked, data, glue):
     words = f"RTE {run}/checkpoint_last.pt {glue} {run}/glue/RTE/table6/seed-2 {options}"
     assert text(job).endswith(f"bash scripts/finetune_glue.sh {words}")
     assert job.needs == [run / "train.json"]
+
+
+def test_only_size_smoke_has_data_of_its_own(asked):
+    folder = Path("study", EXLM, "seed-1")
+    assert plan.job(asked(), "pretrain", folder).needs
+    with pytest.raises(UserError, match="data=FOLDER"):
+        plan.job(asked(size="small"), "pretrain", folder)
 
 
 def test_the_whole_paper(asked, data, glue, tmp_path):
