@@ -95,7 +95,10 @@ def check_labels(rows: pd.DataFrame, cells: pd.DataFrame, args: argparse.Namespa
     if len(wrong) and not args.skip_broken:
         words = dict.fromkeys(str(cell) for cell in cells.to_numpy()[broken.to_numpy()])
         words = [word for word in words if not re.search(r"\d", word)][:4]
-        wanted = {"classification": "0 or 1 (--kind regression: numbers)", "regression": "numbers, as 1.5"}
+        wanted = {
+            "classification": "0 or 1 (--kind regression: numbers)",
+            "regression": "numbers, as 1.5 and not 1,5",
+        }
         first = rows.loc[wrong.index[:LISTED]].itertuples()
         few = words and broken.to_numpy().mean() <= 0.5  # else they are the labels, in other words
         missing = f" name missing labels (--missing {shlex.join(words)})," if few else ""

@@ -67,7 +67,7 @@ def made_of(output: Path, settings: dict, results: pd.DataFrame) -> pd.DataFrame
     days = sorted({date.fromtimestamp(path.stat().st_mtime).isoformat() for path in results["path"]})
     data = settings.get("data") or settings.get("smiles")
     row = {
-        "size": settings.get("size", ""),
+        "size": settings.get("size", "") if trained else "",
         "data": data or ("CPython's documentation" if trained else ""),
         "pre-trainings": f"{trained}",
         "seeds": ", ".join(map(str, settings.get("seeds", ()))),
