@@ -36,19 +36,20 @@ def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
     assert [*table["the paper, MNLI"]] == ["+0.4", "+1.9", "+1.5"]
 
 
-def test_scores_of_arms_are_less_the_mlms_of_the_same_seed(monkeypatch):
-    """ExLM's RMSE is the MLM's times e^-0.02 with seed 1, and e^-0.04 with seed 2; seed 0 only chose."""
-    rows = []
-    for arm, logs in {"mlm": (9.0, 0.0, 0.0), "exlm": (0.0, -0.02, -0.04)}.items():
-        for seed, log in enumerate(logs):
-            for finetuned in (-0.01, 0.01):
-                row = {"arm": arm, "seed": seed, "rate": 1e-3, "seconds": 10.0, "ft_seed": finetuned}
-                row["r2_beyond_counts"] = 0.5 + seed / 10
-                scores = {"logP": 1.0, "QED": 0.5, "TPSA": 20.0} if seed else {}
-                rows.append(row | {name: x * math.exp(log + finetuned) for name, x in scores.items()})
-    monkeypatch.setattr(make, "read", lambda name: pd.DataFrame(rows))
-    mlm, exlm = make.finetuned_claims().to_dict("records")
-    assert mlm["R^2 beyond counts"] == "0.650 ± 0.071"
-    assert mlm["seeds"] == exlm["seeds"] == "2" and mlm["all three, less the MLM's, %"] == ""
-    assert exlm["all three, less the MLM's, %"] == "-3.0 ± 1.0"
-    assert exlm["95% interval"] == "-15.7 to +9.7"  # 12.706 standard errors, of 1 degree of freedom
+def test_each_arm_is_scored_at_the_rate_that_the_other_seeds_choose(monkeypatch):
+    """Seed 4 would choose ExLM's rate 1, seeds 5 and 6 choose 2; of seed 7 a unit is missing."""
+    logs = {("mlm", 1.0): (0, 0, 0, 0), ("mlm", 2.0): (1, 1, 1, 1)}
+    logs |= {("exlm", 1.0): (-9, 4, 4, 0), ("exlm", 2.0): (-1, -1, -3, None)}
+    rows = [
+        {"arm": arm, "rate": rate, "seed": seed, "updates": 4000, "seconds": 10.0}
+        | dict.fromkeys(make.BESIDE, 0.5)
+        | {name: i * math.exp(log / 100) for i, name in enumerate("abcdefgh", 1)}
+        for (arm, rate), found in logs.items()
+        for seed, log in enumerate(found, 4)
+        if log is not None
+    ]
+    ridge = pd.DataFrame([["ridge", *range(1, 9)]], columns=["checkpoint", *"abcdefgh"])
+    monkeypatch.setattr(make, "read", {"e1b": pd.DataFrame(rows), "e1b_protocol": ridge}.get)
+    assert [*make.e1b_pairs()["ExLM, k = 2: rate"]] == ["2", "1", "1", ""]
+    assert [*make.e1b_pairs()["ExLM less MLM, %"]] == ["-1.0", "+4.0", "+4.0", "+2.3 ± 1.7"]
+    assert [*make.e1b()["RMSE less the ridge's, %"]][2:] == ["-1.7 ± 1.2", "-0.3 ± 7.5"]

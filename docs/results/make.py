@@ -23,15 +23,13 @@ from scipy import stats
 DOCS = Path(__file__).resolve().parents[1]
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2", "mlm-longer": "MLM, as many FLOPs as ExLM"}
-ARMS |= {"mlm-untrained": "MLM, untrained"}
-PROPERTIES = ["logP", "QED", "TPSA"]
-STATES = {
-    "second_state": "masks with a second state, %",
-    "divergence": "divergence of a mask's states, bits",
-    "posterior_entropy": "entropy over a mask's states given its word, bits",
-    "entropy": "entropy of the word, plain mean, bits",
-    "entropy_posterior": "by the posterior, bits",
+ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2"}
+BESIDE = {  # columns of e1b.csv
+    "r2_beyond_counts": "R^2 beyond counts",
+    "joint:joint": "bits per masked token",
+    "entropy:entropy": "entropy, plain mean",
+    "entropy:entropy_posterior": "entropy, posterior",
+    "states:second_state": "masks with a second state, %",
 }
 # a price: the cell (k, p) that it is paid from, and the one that it is paid for
 PRICES = {
@@ -71,37 +69,45 @@ def interval(numbers: pd.Series, digits: int) -> str:
     return f"{low:+z.{digits}f} to {high:+z.{digits}f}"
 
 
-def finetuned_claims() -> pd.DataFrame:
-    """Returns the RMSE of each arm of E1, and by how much its logarithm differs from the MLM's, paired by
-    seed of pre-training; seed 0, which chose the rates, was not fine-tuned."""
-    data, table = read("finetuned_claims").query("seed > 0"), []
-    data["score"] = 100 * np.log(data[PROPERTIES]).mean(axis=1)
-    mlm = data[data["arm"] == "mlm"].groupby("seed")["score"].mean()
-    for (arm, rate), runs in sorted(data.groupby(["arm", "rate"]), key=lambda one: [*ARMS].index(one[0][0])):
-        one = runs.groupby("seed").mean(numeric_only=True)
-        row = {"model": ARMS[arm], "seeds": f"{len(one)}", "rate": f"{rate:g}" if rate else ""}
-        row |= {f"RMSE of {name}": cell(one[name], 3, count=False) for name in PROPERTIES}
-        less = (one["score"] - mlm).dropna() if arm != "mlm" else pd.Series(dtype=float)
-        row |= {"all three, less the MLM's, %": paired(less, 1), "95% interval": interval(less, 1)}
-        row["R^2 beyond counts"] = cell(one["r2_beyond_counts"], 3, count=False)
-        table.append(row | {"seconds of a core": f"{one['seconds'].mean():,.0f}"})
+def units() -> pd.DataFrame:
+    """Returns the rows of E1b, with their ``score``: by how much the logarithm of the RMSE exceeds that of a
+    ridge regression on counts, in %, mean over the properties. Seeds with a rate missing are left out."""
+    data, ridge = read("e1b"), read("e1b_protocol").iloc[0, 1:9].astype(float)
+    data = data[data["arm"].isin(ARMS) & (data["updates"] == 4000)]
+    data = data.assign(score=100 * np.log(data[ridge.index] / ridge).mean(axis=1))
+    return data.groupby("seed").filter(lambda one: len(one) == len(data[["arm", "rate"]].drop_duplicates()))
+
+
+def e1b() -> pd.DataFrame:
+    """Returns the arms of E1b by rate, over the complete seeds."""
+    table = []
+    for (arm, rate), one in reversed([*units().groupby(["arm", "rate"])]):
+        row = {"model": ARMS[arm], "rate": f"{rate:g}", "seeds": f"{len(one)}"}
+        row["RMSE less the ridge's, %"] = cell(one["score"], 1, count=False)
+        row |= {title: cell(one[name], 3, count=False) for name, title in BESIDE.items()}
+        table.append({**row, "seconds of a core": f"{one['seconds'].mean():,.0f}"})
     return pd.DataFrame(table)
 
 
-def claims_states() -> pd.DataFrame:
-    """Returns the use of states of the ExLMs of E1, which were trained with dropout."""
-    data, table = read("finetuned_claims").dropna(subset=["posterior_entropy"]), []
-    for (arm, rate), one in data.drop_duplicates(["arm", "rate", "seed"]).groupby(["arm", "rate"]):
-        row = {"model": f"{ARMS[arm]}, rate {rate:g}", "seeds": f"{len(one)}"}
-        table.append(row | {title: cell(one[name], 3, count=False) for name, title in STATES.items()})
-    return pd.DataFrame(table)
+def e1b_pairs() -> pd.DataFrame:
+    """Returns ExLM's RMSE less the MLM's of the same seed, each at the rate that the other seeds choose."""
+    scores, table, found = units().pivot(index=["arm", "rate"], columns="seed", values="score"), [], []
+    for seed, own in scores.items():
+        others = scores.drop(columns=seed).mean(axis=1)
+        rates = {arm: others[arm].idxmin() for arm in ARMS if others.notna().all()}
+        if rates:
+            found.append(own["exlm", rates["exlm"]] - own["mlm", rates["mlm"]])
+            row = {"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": f"{rate:g}" for arm, rate in rates.items()}
+            table.append(row | {"ExLM less MLM, %": f"{found[-1]:+z.1f}"})
+    all_of = pd.Series(found, dtype=float)
+    mean = {"ExLM less MLM, %": paired(all_of, 1), "95% interval": interval(all_of, 1)}
+    return pd.DataFrame([*table, {"seed": "mean"} | mean]).fillna("")
 
 
 def cells() -> pd.DataFrame:
     """Returns R^2 of E2 by cell (k, p) and seed, of the longest trainings; p is NaN if untrained."""
     data = read("corruption")
-    trained = data[data["p"].notna()]
-    return pd.concat([trained[trained["updates"] == trained["updates"].max()], data[data["p"].isna()]])
+    return data[data["p"].isna() | (data["updates"] == data["updates"].max())]
 
 
 def corruption() -> pd.DataFrame:
@@ -136,17 +142,12 @@ def _differences(cells: pd.DataFrame) -> list[pd.Series]:
     return [unreal, corrupted, *by_two, corrupted - unreal, by_two[1] - by_two[0]]
 
 
-def entropies() -> dict[str, dict[tuple[int, float], float]]:
-    """Returns figure 5: (k, p) -> entropy in bits, the paper's and ours."""
-    papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
-    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
-    return {"the paper": papers, "ours": ours}
-
-
 def variance() -> pd.DataFrame:
     """Returns the shares of the variance of figure 5's entropies that p^k and p explain."""
+    papers = {(run.k, run.p): PAPER.at[run.name, "entropy"] for run in targets()["figure5"].runs}
+    ours = {(row.k, row.p): row.entropy for row in read("entropy").query("figure == 5").itertuples()}
     rows = []
-    for name, values in entropies().items():
+    for name, values in {"the paper": papers, "ours": ours}.items():
         data = pd.DataFrame([(round(p**k, 2), p, value) for (k, p), value in values.items()])
         row = [name]
         for column in (0, 1):
@@ -184,7 +185,7 @@ def gap(figure: Figure) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-TABLES = {table.__name__: table for table in (finetuned_claims, claims_states, corruption, prices, variance)}
+TABLES = {table.__name__: table for table in (e1b, e1b_pairs, corruption, prices, variance)}
 
 
 @script
