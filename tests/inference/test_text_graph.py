@@ -1,5 +1,7 @@
 """Graphs of texts with masks, of random models; tests/scripts/test_explore.py has a trained one."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -13,6 +15,7 @@ SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
 
 def test_the_graph_is_the_models(save_checkpoint):
     model = load(save_checkpoint("exlm_base", ext_state_num=2), device="cpu")
+    model = pickle.loads(pickle.dumps(model))  # as joblib and multiprocessing do
     graph = model.graph(TEXT, top=len(WORDS))
     assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == []
     assert [(state.token, state.mask) for state in graph.states[::2]] == [(0, 0), (3, 1), (9, 2), (14, 0)]
