@@ -37,9 +37,9 @@ def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
 
 
 def test_each_arm_is_scored_at_the_rate_that_the_other_seeds_choose(monkeypatch):
-    """Seed 4 would choose ExLM's rate 1, seeds 5 and 6 choose 2; of seed 7 a unit is missing."""
-    logs = {("mlm", 1.0): (0, 0, 0, 0), ("mlm", 2.0): (1, 1, 1, 1)}
-    logs |= {("exlm", 1.0): (-9, 4, 4, 0), ("exlm", 2.0): (-1, -1, -3, None)}
+    """Seed 4 would choose ExLM's rate 1, seeds 5 and 6 choose 2; seed 7 has the chosen ones alone."""
+    logs = {("mlm", 1.0): (0, 0, 0, 0), ("mlm", 2.0): (1, 1, 1, None)}
+    logs |= {("exlm", 1.0): (-9, 4, 4, None), ("exlm", 2.0): (-1, -1, -3, -3)}
     rows = [
         {"arm": arm, "rate": rate, "seed": seed, "updates": 4000, "seconds": 10.0}
         | dict.fromkeys(make.BESIDE, 0.5)
@@ -49,7 +49,9 @@ def test_each_arm_is_scored_at_the_rate_that_the_other_seeds_choose(monkeypatch)
         if log is not None
     ]
     ridge = pd.DataFrame([["ridge", *range(1, 9)]], columns=["checkpoint", *"abcdefgh"])
+    monkeypatch.setattr(make, "RATES", [1.0, 2.0])
     monkeypatch.setattr(make, "read", {"e1b": pd.DataFrame(rows), "e1b_protocol": ridge}.get)
-    assert [*make.e1b_pairs()["ExLM, k = 2: rate"]] == ["2", "1", "1", ""]
-    assert [*make.e1b_pairs()["ExLM less MLM, %"]] == ["-1.0", "+4.0", "+4.0", "+2.3 ± 1.7"]
-    assert [*make.e1b()["RMSE less the ridge's, %"]][2:] == ["-1.7 ± 1.2", "-0.3 ± 7.5"]
+    pairs = make.e1b_pairs()
+    assert [*pairs["ExLM, k = 2: rate"]] == ["2", "1", "1", "2", ""]
+    assert [*pairs["100 log(RMSE of ExLM / MLM)"]] == ["-1.0", "+4.0", "+4.0", "-3.0", "+1.0 ± 1.8"]
+    assert [*make.e1b()["100 log(RMSE / ridge's)"]][2:] == ["-2.0 ± 1.2", "-0.3 ± 7.5"]

@@ -24,6 +24,7 @@ DOCS = Path(__file__).resolve().parents[1]
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2"}
+RATES, CHOOSING = [5e-4, 1e-3, 2e-3], [4, 5, 6]  # of E1b, and the seeds that are run at all of them
 BESIDE = {  # columns of e1b.csv
     "r2_beyond_counts": "R^2 beyond counts",
     "joint:joint": "bits per masked token",
@@ -70,12 +71,13 @@ def interval(numbers: pd.Series, digits: int) -> str:
 
 
 def units() -> pd.DataFrame:
-    """Returns the rows of E1b, with their ``score``: by how much the logarithm of the RMSE exceeds that of a
-    ridge regression on counts, in %, mean over the properties. Seeds with a rate missing are left out."""
+    """Returns the rows of E1b's complete seeds, with their ``score``: 100 log(RMSE / that of a ridge on
+    counts), mean over the properties. Seeds beyond CHOOSING have one rate."""
     data, ridge = read("e1b"), read("e1b_protocol").iloc[0, 1:9].astype(float)
-    data = data[data["arm"].isin(ARMS) & (data["updates"] == 4000)]
+    data = data[data["arm"].isin(ARMS) & data["rate"].isin(RATES) & (data["updates"] == 4000)]
     data = data.assign(score=100 * np.log(data[ridge.index] / ridge).mean(axis=1))
-    return data.groupby("seed").filter(lambda one: len(one) == len(data[["arm", "rate"]].drop_duplicates()))
+    whole = [2 * (len(RATES) if seed in CHOOSING else 1) for seed in data["seed"]]
+    return data[data.groupby("seed")["score"].transform("count") == whole]
 
 
 def e1b() -> pd.DataFrame:
@@ -83,24 +85,24 @@ def e1b() -> pd.DataFrame:
     table = []
     for (arm, rate), one in reversed([*units().groupby(["arm", "rate"])]):
         row = {"model": ARMS[arm], "rate": f"{rate:g}", "seeds": f"{len(one)}"}
-        row["RMSE less the ridge's, %"] = cell(one["score"], 1, count=False)
+        row["100 log(RMSE / ridge's)"] = cell(one["score"], 1, count=False)
         row |= {title: cell(one[name], 3, count=False) for name, title in BESIDE.items()}
         table.append({**row, "seconds of a core": f"{one['seconds'].mean():,.0f}"})
     return pd.DataFrame(table)
 
 
 def e1b_pairs() -> pd.DataFrame:
-    """Returns ExLM's RMSE less the MLM's of the same seed, each at the rate that the other seeds choose."""
+    """Returns ExLM's score less the MLM's of the same seed, each at the rate that the other seeds choose."""
     scores, table, found = units().pivot(index=["arm", "rate"], columns="seed", values="score"), [], []
     for seed, own in scores.items():
-        others = scores.drop(columns=seed).mean(axis=1)
+        others = scores[scores.columns.intersection(CHOOSING).difference([seed])].mean(axis=1)
         rates = {arm: others[arm].idxmin() for arm in ARMS if others.notna().all()}
         if rates:
             found.append(own["exlm", rates["exlm"]] - own["mlm", rates["mlm"]])
             row = {"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": f"{rate:g}" for arm, rate in rates.items()}
-            table.append(row | {"ExLM less MLM, %": f"{found[-1]:+z.1f}"})
+            table.append(row | {"100 log(RMSE of ExLM / MLM)": f"{found[-1]:+z.1f}"})
     all_of = pd.Series(found, dtype=float)
-    mean = {"ExLM less MLM, %": paired(all_of, 1), "95% interval": interval(all_of, 1)}
+    mean = {"100 log(RMSE of ExLM / MLM)": paired(all_of, 1), "95% interval": interval(all_of, 1)}
     return pd.DataFrame([*table, {"seed": "mean"} | mean]).fillna("")
 
 
@@ -123,8 +125,7 @@ def corruption() -> pd.DataFrame:
 
 
 def prices() -> pd.DataFrame:
-    """Returns the prices of unreal tokens and of corrupted semantics, by each score and the paper's on MNLI,
-    over the seeds that have both cells."""
+    """Returns both prices by each score, and the paper's on MNLI, over the seeds that have both cells."""
     data, table = cells(), pd.DataFrame(index=[*PRICES, "B - A", "B' - A'"])
     for title, (score, seeds) in SCORES.items():
         ours = data[data["seed"].isin(seeds)].set_index(["k", "p", "seed"])[score].unstack("seed")
@@ -158,8 +159,7 @@ def variance() -> pd.DataFrame:
 
 
 def bits_of(rows: pd.DataFrame) -> tuple[float, float]:
-    """Returns the mean bits over seeds and its standard error, NaN for one seed. A row is of one seed, or
-    has the mean and standard deviation of several."""
+    """Returns mean bits over seeds and the standard error (NaN: one seed); a row may sum up several."""
     one, n = rows.iloc[0], len(rows.iloc[0]["seeds"].split())
     return (one["bits"], one["bits_sd"] / n**0.5) if n > 1 else (rows["bits"].mean(), rows["bits"].sem())
 
