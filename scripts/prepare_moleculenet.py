@@ -178,16 +178,14 @@ def labels_remarks(labels: dict[str, pd.DataFrame], classification: bool) -> lis
         enough = 2 if classification or part == "train" else 1
         if values.nunique().lt(enough).all() and part != "test":
             rare = f" ({int(values.eq(1).sum().sum())} positive)" if classification else ""
-            drawn = (
-                "try --split random, or " if pd.concat([*labels.values()]).nunique().ge(enough).any() else ""
-            )
-            raise UserError(f"no labels differ in {part}{rare}: {drawn}choose other labels")
-        if (
-            not classification
-            and part == "train"
-            and (of_two := [*values.columns[values.isin([0, 1]).all()]])
-        ):
-            remarks.append(f"all labels are 0 or 1: {listed(of_two)}: --kind classification?")
+            elsewhere = pd.concat([*labels.values()]).nunique().ge(enough).any()
+            way_out = "try --split random, or " if elsewhere else ""
+            raise UserError(f"no labels differ in {part}{rare}: {way_out}choose other labels")
+        if not classification and part == "train":
+            of_classes = values.isin([0, 1]).sum().eq(values.count()) & values.nunique().eq(2)
+            if of_classes.any():
+                named = listed(values.columns[of_classes])
+                remarks.append(f"all labels are 0 or 1: {named}: --kind classification?")
         counts = pd.DataFrame({"positive": values.eq(1).sum(), "negative": values.eq(0).sum()})
         few = counts[counts.min(axis=1) < FEW]
         if classification and len(few):
@@ -267,7 +265,8 @@ def main(argv: list[str] | None = None) -> None:
         kept, unknown = encode(rows, args, allow_valence, {*dictionary.symbols})
         first = kept.index.to_series().groupby(kept["canonical"]).transform("first")
         for row in kept.index[kept["canonical"].duplicated()]:
-            other = "" if labels.loc[row].equals(labels.loc[first[row]]) else " with other labels"
+            differs = labels.loc[row].sub(labels.loc[first[row]]).abs().gt(0).any()  # where both are known
+            other = " with other labels" if differs else ""
             rows.at[row, "remarks"].append(
                 f"repeated{other}: the molecule of line {rows.at[first[row], 'line']}"
             )

@@ -61,9 +61,11 @@ if [[ $kind == text ]]; then
 else
     : "${updates:=600}"
     sentence='CC(=O)<mask>c1ccccc1C(=<mask>)O' # aspirin
-    rdkit=$("$python" -c 'from rdkit.RDConfig import RDDataDir; print(RDDataDir)')
-    [[ -e $out/data-bin ]] || "$python" scripts/prepare_smiles.py "$out/data-bin" --no-header --max-tokens 80 --valid-share 0.02 \
-        --train "$rdkit/NCI/first_5K.smi" "$rdkit/Pains/test_data/wehi_mols.csv"
+    if [[ ! -e $out/data-bin ]]; then
+        rdkit=$("$python" -c 'from rdkit.RDConfig import RDDataDir; print(RDDataDir)')
+        "$python" scripts/prepare_smiles.py "$out/data-bin" --no-header --max-tokens 80 --valid-share 0.02 \
+            --train "$rdkit/NCI/first_5K.smi" "$rdkit/Pains/test_data/wehi_mols.csv"
+    fi
 fi
 
 echo "Pre-training two models, some 2 minutes on two cores; each has a loss of its own"

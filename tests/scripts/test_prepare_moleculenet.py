@@ -204,7 +204,8 @@ def test_a_molecule_that_is_spelled_twice_is_told(prepare):
 
 
 def test_classes_as_numbers_are_pointed_at(prepare):
-    assert "--kind classification?" in prepare(ROWS, *REGRESSION)["remarks"][0]
+    remarks = prepare([*ROWS, "OCCC,"], *REGRESSION)["remarks"]  # a label is missing, which is no other one
+    assert "repeated: line 32" in remarks[0] and "--kind classification?" in remarks[1]
 
 
 def test_blank_rows_are_none(prepare):
