@@ -22,18 +22,18 @@ def test_tables_are_those_of_the_csv_files(monkeypatch, tmp_path):
 
 
 def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
-    """A is (1, 15%) less (4, 62.2%), B that less (1, 62.2%); of seed 3 a cell is missing, of (2, p) all."""
-    scores = {(1, 0.15): [0.5, 0.6, 0.7], (4, 0.622): [0.4, 0.4, 0.4], (1, 0.622): [0.1, 0.3]}
-    rows = [(k, p, seed, r2, 10 * r2) for (k, p), found in scores.items() for seed, r2 in enumerate(found, 1)]
-    data = pd.DataFrame(rows, columns=["k", "p", "seed", "r2", "r2_beyond_counts"]).assign(updates=1000)
-    untrained = pd.DataFrame({"k": [1], "p": [None], "seed": [1], "r2": [0.0], "updates": [0]})
-    monkeypatch.setattr(make, "read", lambda name: pd.concat([data, untrained]))
-    table = make.prices()
-    table = table.set_index(table["price"].str.split(",").str[0])
-    assert table["R^2"].to_dict() == {"A": "+0.200 ± 0.058", "B": "+0.200 ± 0.100", "B - A": "+0.050 ± 0.150"}
-    assert table["95% interval, R^2"]["A"] == "-0.048 to +0.448"  # 4.3027 standard errors
-    assert table["beyond counts"].to_dict() == {"A": "+2.500 ± 0.500", "B": "+1.000", "B - A": "-1.000"}
-    assert [*table["the paper, MNLI"]] == ["+0.4", "+1.9", "+1.5"]
+    """u is the first cell less the second, c the second less the third, which has no seed 4; E2's seed 1
+    does not count."""
+    found = {1: (9, 9, 9), 2: (0.5, 0.4, 0.1), 3: (0.6, 0.4, 0.3), 4: (0.7, 0.4, None)}
+    of_e2, of_e2b = {"k": [1, 4, 1], "p": [0.15, 0.622, 0.622]}, {"tied": [True, False, True]}
+    of_e2b["p"] = [0.15, 0.387, 0.387]
+    for table, cells, seeds in ((make.prices, of_e2, range(1, 5)), (make.tied, of_e2b, range(2, 5))):
+        data = [pd.DataFrame(cells).assign(seed=s, updates=1, r2_beyond_counts=found[s]) for s in seeds]
+        monkeypatch.setattr(make, "read", lambda name, data=data: pd.concat(data).dropna())
+        assert [*table()["R^2 beyond counts"]] == [
+            *("0.600", "0.400", "0.200", "+0.200 ± 0.058", "+0.200 ± 0.100", "+0.050 ± 0.150")
+        ]
+        assert [*table()["95% interval"]][2:4] == ["", "-0.048 to +0.448"]  # 4.3027 standard errors
 
 
 def test_each_arm_is_scored_at_the_rate_that_the_other_seeds_choose(monkeypatch):

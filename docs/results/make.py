@@ -32,18 +32,11 @@ BESIDE = {  # columns of e1b.csv
     "entropy:entropy_posterior": "entropy, posterior",
     "states:second_state": "masks with a second state, %",
 }
-# a price: the cell (k, p) that it is paid from, and the one that it is paid for
-PRICES = {
-    "A, unreal tokens: p from 15% to 62.2% at p^k = 15%": ((1, 0.15), (4, 0.622)),
-    "B, corrupted semantics: p^k from 15% to 62.2% at p = 62.2%": ((4, 0.622), (1, 0.622)),
-    "A', by k = 2: p from 15% to 38.7% at p^k = 15%": ((1, 0.15), (2, 0.387)),
-    "B', by k = 2: p^k from 15% to 38.7% at p = 62.2%": ((4, 0.622), (2, 0.622)),
-}
-CELLS = pd.MultiIndex.from_tuples(dict.fromkeys(sum(PRICES.values(), ())), names=["k", "p"])
-# the scores of E2 and their seeds: the second was chosen when those of seed 1 were known
-SCORES = {
-    "R^2": ("r2", [1, 2, 3, 4]),
-    "beyond counts": ("r2_beyond_counts", [2, 3, 4]),
+E2 = [(1, 0.15), (4, 0.622), (1, 0.622)]  # the cells of its prices, (k, p), as `prices_of` needs them
+E2B = {  # whether both copies of a token are masked together, and p
+    "together, 15%": (True, 0.15),
+    "each by itself, 38.7%": (False, 0.387),
+    "together, 38.7%": (True, 0.387),
 }
 
 
@@ -125,22 +118,28 @@ def corruption() -> pd.DataFrame:
 
 
 def prices() -> pd.DataFrame:
-    """Returns both prices by each score, and the paper's on MNLI, over the seeds that have both cells."""
-    data, table = cells(), pd.DataFrame(index=[*PRICES, "B - A", "B' - A'"])
-    for title, (score, seeds) in SCORES.items():
-        ours = data[data["seed"].isin(seeds)].set_index(["k", "p", "seed"])[score].unstack("seed")
-        found = [difference.dropna() for difference in _differences(ours.reindex(CELLS))]
-        table[title] = [paired(x, 3) for x in found]
-        table[f"95% interval, {title}"] = [interval(x, 3) for x in found]
-    paper = pd.DataFrame({"MNLI": [PAPER.at[f"repeated-mlm-k{k}-p{p:g}", "MNLI"] for k, p in CELLS]}, CELLS)
-    table["the paper, MNLI"] = [f"{x['MNLI']:+z.1f}" for x in _differences(paper)]
-    return table[table.iloc[:, 0] != ""].rename_axis("price").reset_index()
+    """Returns the prices of E2 without seed 1, whose scores were known when R^2 beyond counts was chosen."""
+    data = cells().query("seed > 1").set_index(["k", "p", "seed"])["r2_beyond_counts"].unstack("seed")
+    return prices_of({f"k = {k}, p = {percent(p)}": data.loc[k, p] for k, p in E2})
 
 
-def _differences(cells: pd.DataFrame) -> list[pd.Series]:
-    """Returns the prices, and the two differences of prices, over the columns of a table of cells."""
-    unreal, corrupted, *by_two = [cells.loc[start, :] - cells.loc[end, :] for start, end in PRICES.values()]
-    return [unreal, corrupted, *by_two, corrupted - unreal, by_two[1] - by_two[0]]
+def tied() -> pd.DataFrame:
+    """Returns the prices of E2b."""
+    data = read("e2b").set_index(["tied", "p", "seed"])["r2_beyond_counts"].unstack("seed")
+    return prices_of({name: data.loc[cell] for name, cell in E2B.items()})
+
+
+def prices_of(cells: dict[str, pd.Series]) -> pd.DataFrame:
+    """Returns R^2 of three cells, each a number of each seed, and the price of unreal tokens (first less
+    second), of corrupted semantics (second less third) and the second price less the first."""
+    first, second, third = cells.values()
+    found = {"u, unreal tokens": first - second, "c, corrupted semantics": second - third}
+    found["c - u"] = found["c, corrupted semantics"] - found["u, unreal tokens"]
+    rows = [{"": name, "R^2 beyond counts": f"{one.mean():.3f}"} for name, one in cells.items()]
+    for name, one in found.items():
+        rows.append({"": name, "R^2 beyond counts": paired(one.dropna(), 3)})
+        rows[-1] |= {"95% interval": interval(one.dropna(), 3)}
+    return pd.DataFrame(rows).fillna("")
 
 
 def variance() -> pd.DataFrame:
@@ -185,7 +184,7 @@ def gap(figure: Figure) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-TABLES = {table.__name__: table for table in (e1b, e1b_pairs, corruption, prices, variance)}
+TABLES = {table.__name__: table for table in (e1b, e1b_pairs, corruption, prices, tied, variance)}
 
 
 @script
