@@ -34,9 +34,9 @@ BESIDE = {  # columns of e1b.csv
 }
 E2 = [(1, 0.15), (4, 0.622), (1, 0.622)]  # the cells of its prices, (k, p), as `prices_of` needs them
 E2B = {  # whether both copies of a token are masked together, and p
-    "together, 15%": (True, 0.15),
-    "each by itself, 38.7%": (False, 0.387),
-    "together, 38.7%": (True, 0.387),
+    "cell 1, together: 15% masked, 15% in both copies": (True, 0.15),
+    "cell 2, each by itself: 38.7% masked, 15% in both copies": (False, 0.387),
+    "cell 3, together: 38.7% masked, 38.7% in both copies": (True, 0.387),
 }
 
 
