@@ -32,11 +32,11 @@ BESIDE = {  # columns of e1b.csv
     "entropy:entropy_posterior": "entropy, posterior",
     "states:second_state": "masks with a second state, %",
 }
-E2 = [(1, 0.15), (4, 0.622), (1, 0.622)]  # the cells of its prices, (k, p), as `prices_of` needs them
+E2 = {(1, 0.15): "k = 1, p = 15%", (4, 0.622): "k = 4, p = 62.2%", (1, 0.622): "k = 1, p = 62.2%"}
 E2B = {  # whether both copies of a token are masked together, and p
-    "cell 1, together: 15% masked, 15% in both copies": (True, 0.15),
-    "cell 2, each by itself: 38.7% masked, 15% in both copies": (False, 0.387),
-    "cell 3, together: 38.7% masked, 38.7% in both copies": (True, 0.387),
+    (True, 0.15): "cell 1, together: 15% masked, 15% in both copies",
+    (False, 0.387): "cell 2, each by itself: 38.7% masked, 15% in both copies",
+    (True, 0.387): "cell 3, together: 38.7% masked, 38.7% in both copies",
 }
 
 
@@ -119,26 +119,24 @@ def corruption() -> pd.DataFrame:
 
 def prices() -> pd.DataFrame:
     """Returns the prices of E2 without seed 1, whose scores were known when R^2 beyond counts was chosen."""
-    data = cells().query("seed > 1").set_index(["k", "p", "seed"])["r2_beyond_counts"].unstack("seed")
-    return prices_of({f"k = {k}, p = {percent(p)}": data.loc[k, p] for k, p in E2})
+    return prices_of(cells().query("seed > 1").set_index(["k", "p", "seed"]), E2)
 
 
 def tied() -> pd.DataFrame:
     """Returns the prices of E2b."""
-    data = read("e2b").set_index(["tied", "p", "seed"])["r2_beyond_counts"].unstack("seed")
-    return prices_of({name: data.loc[cell] for name, cell in E2B.items()})
+    return prices_of(read("e2b").set_index(["tied", "p", "seed"]), E2B)
 
 
-def prices_of(cells: dict[str, pd.Series]) -> pd.DataFrame:
-    """Returns R^2 of three cells, each a number of each seed, and the price of unreal tokens (first less
-    second), of corrupted semantics (second less third) and the second price less the first."""
-    first, second, third = cells.values()
-    found = {"u, unreal tokens": first - second, "c, corrupted semantics": second - third}
-    found["c - u"] = found["c, corrupted semantics"] - found["u, unreal tokens"]
-    rows = [{"": name, "R^2 beyond counts": f"{one.mean():.3f}"} for name, one in cells.items()]
-    for name, one in found.items():
-        rows.append({"": name, "R^2 beyond counts": paired(one.dropna(), 3)})
-        rows[-1] |= {"95% interval": interval(one.dropna(), 3)}
+def prices_of(data: pd.DataFrame, cells: dict[tuple, str]) -> pd.DataFrame:
+    """Returns R^2 of three cells, and the price of unreal tokens (first less second), of corrupted semantics
+    (second less third) and the second price less the first."""
+    scores = data["r2_beyond_counts"].unstack("seed")
+    first, second, third = (scores.loc[cell] for cell in cells)
+    u, c = first - second, second - third
+    rows = [{"": name, "R^2 beyond counts": f"{scores.loc[one].mean():.3f}"} for one, name in cells.items()]
+    for name, price in {"u, unreal tokens": u, "c, corrupted semantics": c, "c - u": c - u}.items():
+        found = price.dropna()
+        rows.append({"": name, "R^2 beyond counts": paired(found, 3), "95% interval": interval(found, 3)})
     return pd.DataFrame(rows).fillna("")
 
 
