@@ -49,7 +49,7 @@ def test_each_arm_is_scored_at_the_rate_that_the_other_seeds_choose(monkeypatch)
         if log is not None
     ]
     ridge = pd.DataFrame([["ridge", *range(1, 9)]], columns=["checkpoint", *"abcdefgh"])
-    monkeypatch.setattr(make, "RATES", [1.0, 2.0])
+    monkeypatch.setattr(make, "RATES", {1.0: "1", 2.0: "2"})
     monkeypatch.setattr(make, "read", {"e1b": pd.DataFrame(rows), "e1b_protocol": ridge}.get)
     pairs = make.e1b_pairs()
     assert [*pairs["ExLM, k = 2: rate"]] == ["2", "1", "1", "2", ""]

@@ -24,7 +24,8 @@ DOCS = Path(__file__).resolve().parents[1]
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2"}
-RATES, CHOOSING = [5e-4, 1e-3, 2e-3], [4, 5, 6]  # of E1b, and the seeds that are run at all of them
+RATES = {5e-4: "5e-4", 1e-3: "1e-3", 2e-3: "2e-3"}  # of E1b
+CHOOSING = [4, 5, 6]  # the seeds of E1b that are run at all rates
 BESIDE = {  # columns of e1b.csv
     "r2_beyond_counts": "R^2 beyond counts",
     "joint:joint": "bits per masked token",
@@ -77,7 +78,7 @@ def e1b() -> pd.DataFrame:
     """Returns the arms of E1b by rate, over the complete seeds."""
     table = []
     for (arm, rate), one in reversed([*units().groupby(["arm", "rate"])]):
-        row = {"model": ARMS[arm], "rate": f"{rate:g}", "seeds": f"{len(one)}"}
+        row = {"model": ARMS[arm], "rate": RATES[rate], "seeds": f"{len(one)}"}
         row["100 log(RMSE / ridge's)"] = cell(one["score"], 1, count=False)
         row |= {title: cell(one[name], 3, count=False) for name, title in BESIDE.items()}
         table.append({**row, "seconds of a core": f"{one['seconds'].mean():,.0f}"})
@@ -92,7 +93,7 @@ def e1b_pairs() -> pd.DataFrame:
         rates = {arm: others[arm].idxmin() for arm in ARMS if others.notna().all()}
         if rates:
             found.append(own["exlm", rates["exlm"]] - own["mlm", rates["mlm"]])
-            row = {"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": f"{rate:g}" for arm, rate in rates.items()}
+            row = {"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": RATES[one] for arm, one in rates.items()}
             table.append(row | {"100 log(RMSE of ExLM / MLM)": f"{found[-1]:+z.1f}"})
     all_of = pd.Series(found, dtype=float)
     mean = {"100 log(RMSE of ExLM / MLM)": paired(all_of, 1), "95% interval": interval(all_of, 1)}
