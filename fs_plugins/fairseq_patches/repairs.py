@@ -101,11 +101,14 @@ def divide_what_is_left(original, iterator, epoch, *args):
 
 @wrap(Trainer, "get_valid_iterator")
 def validate_the_same_batches(original, trainer, *args, **kwargs):
-    """fairseq ends a validation when one worker has seen more than ``--max-valid-steps`` batches, so that
-    several workers see other samples than one. Here they see the same."""
+    """fairseq ends a validation when one worker has seen more than ``--max-valid-steps`` batches: several
+    workers see other samples than one, and all see the shortest. Here they see the same, of all lengths."""
     iterator, most = original(trainer, *args, **kwargs), trainer.cfg.dataset.max_valid_steps
-    if isinstance(most, int) and isinstance(iterator, iterators.EpochBatchIterator):
-        iterator._frozen_batches = iterator.frozen_batches[: most + 1]
+    is_limited = isinstance(most, int) and isinstance(iterator, iterators.EpochBatchIterator)
+    if is_limited and len(batches := iterator.frozen_batches) > most + 1:
+        size, order = min(map(len, batches[:-1])), np.concatenate(batches)  # by length
+        count = size * (most + 1)
+        iterator._frozen_batches = np.split(order[np.arange(count) * len(order) // count], most + 1)
     return iterator
 
 
