@@ -94,6 +94,10 @@ def training_of(corpus: str, words: list[str]) -> Training:
     flags |= Flags.read(CONFIGS / "pretrain" / sub / f"{args.size}.flags")
     least = flags.pop_all("--max-positions").whole("--max-positions", 1)
     flags |= given | user
+    note = ""
+    if "--restore-file" in user and (args.save / LAST).is_file():
+        note = f"{args.save / LAST} is resumed: --restore-file and --reset-... were for the first call"
+        flags.pop_all("--restore-file", *(name for name in user if name.startswith("--reset-")))
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
         flags.set("--warmup-updates", (updates + 9) // 10)  # short run
@@ -111,7 +115,7 @@ def training_of(corpus: str, words: list[str]) -> Training:
     if (validation := flags.pop_all("--valid-sentences")) and not VALIDATION & user.keys():
         flags |= valid_flags(validation.whole("--valid-sentences"), args.tokens_per_gpu, flags)
     flags = flags | device_flags | user.only(*device_flags)  # the user wins
-    return Training(args, args.data, flags, settings={"batch": update}, free=FREE)
+    return Training(args, args.data, flags, settings={"batch": update}, free=FREE, note=note)
 
 
 def check_data(corpus: str, training: Training) -> None:
@@ -195,7 +199,7 @@ def set_states(corpus: str, args: argparse.Namespace, flags: Flags, least: int) 
 
 
 def valid_flags(sentences: int, tokens_per_gpu: int, flags: Flags) -> Flags:
-    """Returns the flags by which every model and machine validates on the same sentences, the first ones: in
+    """Returns the flags by which every model and machine validates on the same sentences, of all lengths: in
     batches of a power of 2 that fit ``tokens_per_gpu``."""
     size, tokens = 1, expanded(flags.whole("--tokens-per-sample"), flags)
     while sentences % (2 * size) == 0 and 2 * size * tokens <= tokens_per_gpu:

@@ -92,6 +92,14 @@ def test_every_model_and_machine_validates_on_the_same_sentences(script, data, m
     assert len({*first}) == 8 and all(other == first for other in others)
 
 
+def test_a_start_is_for_the_first_call(tmp_path):
+    start = ("--restore-file", "a.pt", "--reset-optimizer")
+    words = (SMILES, "exlm", "smoke", "d", tmp_path, "--print", *start)
+    assert {*start[::2]} <= pages.resolve(*words).flags.keys()
+    (tmp_path / "checkpoint_last.pt").touch()
+    assert not {*start[::2]} & pages.resolve(*words).flags.keys()
+
+
 def test_data_of_another_kind(toy_inputs, tmp_path):
     def folder(name, symbols):
         """What pre-training data look like before they are read."""
