@@ -11,7 +11,8 @@ that the model does not know.
 embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
 read, and the remarks (row from 1, line of the input, SMILES, remark) in molecules.npy.remarks.tsv.
 
-Rows are in the order of the input, without its blank lines. Ctrl-C ends it with the rows so far.
+Rows are in the order of the input, without its blank lines. Ctrl-C, or a line that is no CSV, ends it with
+the rows so far.
 """
 
 import argparse
@@ -144,7 +145,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     if not isinstance(model.codec, Smiles):
         raise UserError(f"{args.model} is a model of text, for load(...) in Python: give one of SMILES")
-    begin, interrupted = time.monotonic(), False
+    begin, ended = time.monotonic(), None
     with ExitStack() as files:
         writer = Writer(model, args, output, files)
         try:
@@ -153,10 +154,10 @@ def main(argv: list[str] | None = None) -> int:
                 rate = writer.rows / (time.monotonic() - begin)
                 print(f"\r{counted(writer.rows, 'molecule')}, {rate:,.0f} a second", end="", file=sys.stderr)
                 first = next(parts, None)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, UserError) as error:
             if not writer.rows:
                 raise  # leaves no file
-            interrupted = True
+            ended = error
         print(file=sys.stderr)
         if writer.embeds:
             writer.write_header()
@@ -166,6 +167,9 @@ def main(argv: list[str] | None = None) -> int:
     if unread:
         lines = ", ".join(map(str, unread[:10])) + (", ..." if len(unread) > 10 else "")
         print(f"{len(unread):,} could not be read (empty rows, with the reason): lines {lines}")
-    if interrupted:
-        print("interrupted: these are the rows so far; --overwrite begins anew", file=sys.stderr)
-    return 130 if interrupted else 0
+    if ended is not None:
+        print("these are the rows so far; --overwrite begins anew", file=sys.stderr)
+        if isinstance(ended, UserError):
+            raise ended
+        return 130
+    return 0

@@ -7,6 +7,7 @@ import molecules as script
 import numpy as np
 import pandas as pd
 import pytest
+from lib.data import frames
 
 from fs_plugins.data.smiles_tokens import tokenize
 from fs_plugins.finetuning.moleculenet.metrics import summarise
@@ -87,6 +88,14 @@ def test_a_stream_and_its_rows_so_far(what, save_checkpoint, tmp_path, monkeypat
             assert bool(row.remark) == (number in reasons) and bool(row.y) == (number not in BAD)
         part = output.read_bytes()
         assert len(part.splitlines()) == 7 and whole.startswith(part)
+
+
+def test_rows_before_a_line_that_is_no_csv(save_checkpoint, tmp_path, monkeypatch, refused):
+    path, rows = molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,)), "CCO\nCN\n"
+    table = write_file(tmp_path / "a.csv", f'smiles\n{rows}"C"x\n')
+    monkeypatch.setattr(frames, "ROWS", 1)
+    assert "a.csv, line 4: " in refused(script.main, "embed", path, table, "--device", "cpu")
+    assert np.load(tmp_path / "a.npy").shape == (2, 32)
 
 
 # the columns of labels, and the metric that chooses the best epoch

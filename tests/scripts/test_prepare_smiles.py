@@ -11,7 +11,7 @@ from pathlib import Path
 import prepare_smiles
 import pytest
 from fairseq.data import Dictionary
-from lib.data import binarise
+from lib.data import binarise, frames
 
 from fs_plugins.data.molecules import LONGEST
 from fs_plugins.data.smiles_tokens import tokenize
@@ -117,6 +117,13 @@ def test_any_number_of_workers_gives_the_same(tmp_path, monkeypatch):
     dictionary = Dictionary.load(str(out / "dict.txt"))
     counts = dict(zip(dictionary.symbols[4:], dictionary.count[4:], strict=True))
     assert dictionary.symbols[4:] == sorted(counts, key=lambda token: (-counts[token], token))
+
+
+def test_a_line_that_is_no_csv_is_found_before_any_work(tmp_path, refused, monkeypatch):
+    monkeypatch.setattr(prepare_smiles, "binarise", None)
+    monkeypatch.setattr(frames, "ROWS", 1)
+    path = write_file(tmp_path / "a.csv", 'smiles\nC\nCC\n"C"x\n')
+    assert "a.csv, line 4: " in refused(prepare_smiles.main, tmp_path / "out", "--train", path)
 
 
 class Killed(prepare_smiles.SmilesEncoder):

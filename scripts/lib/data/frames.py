@@ -67,24 +67,23 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
     """
     encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else _kept(path)
     with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
-        first = text.readline().strip()
+        first = next((line for line in map(str.strip, text) if line), "")
         if "\0" in first:
             raise UserError(f"{path} is not text in UTF-8: save it as .csv or .smi, or give its --encoding")
         text.seek(0)
         marks = [mark for mark in SEPARATORS if form.column.lower() in _cells(first, mark)]
         separator = form.separator or max(marks or SEPARATORS, key=first.count)
         if suffix_of(path) in TABLES or form.column.lower() in _cells(first, separator):
-            # strict: a stray quotation mark would swallow the rows up to the next one, as pandas has it
-            reader = csv.reader(text, delimiter=separator, strict=True)
-            head = next(reader, [])
-            rows = ((reader.line_num, cells) for cells in chain([] if form.header else [head], reader))
+            reader = _rows(text, separator, path)
+            line, head = next(reader, (0, []))
+            rows = chain([] if form.header or not head else [(line, head)], reader)
             names = [name.strip() if form.header else str(i) for i, name in enumerate(head, 1)]
         else:
             names = [form.column, NAME]
-            rows = ((line, row.strip().split(maxsplit=1)) for line, row in enumerate(text, 1))
+            rows = ((line, row.strip().split(maxsplit=1)) for line, row in enumerate(text, 1) if row.strip())
             if first.lower().removeprefix("#").split()[:1] == [form.column.lower()]:
                 next(rows)
-        full = ((line, _fitted(cells, len(names))) for line, cells in rows if any(map(str.strip, cells)))
+        full = ((line, _fitted(cells, len(names))) for line, cells in rows)
         while True:
             block = [*islice(full, ROWS)]
             cells, lines = [cells for _, cells in block], [line for line, _ in block]
@@ -106,7 +105,22 @@ def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
         raise UserError(
             f"{path} has no column {name!r}, but {shown}: see --smiles-column, --no-header and --encoding"
         )
-    return name if name in same else same[0]
+    chosen = name if name in same else same[0]
+    if same.count(chosen) > 1:
+        raise UserError(f"{path} has several columns {chosen!r}: rename all but one")
+    return chosen
+
+
+def _rows(text: io.TextIOBase, separator: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a table, from the first that is not blank, and the line on which each ends."""
+    # strict: a stray quotation mark would swallow the rows up to the next one, as pandas has it
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}") from error
 
 
 def _kept(path: Path) -> str:

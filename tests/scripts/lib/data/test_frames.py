@@ -51,6 +51,8 @@ def test_blank_short_and_long_rows(rows, folder, monkeypatch):
         ("a.smi", "CCO a b\n\nCN\n", {1: ["CCO", "a b"], 3: ["CN", ""]}),
         ("a.ism", "SMILES id\nCCO x\n", {2: ["CCO", "x"]}),
         ("a.cxsmiles", "CCO |atomProp|\r\n", {1: ["CCO", "|atomProp|"]}),
+        ("a.smi", "\nsmiles id\nCCO x\n", {3: ["CCO", "x"]}),
+        ("a.csv", "\n , \nsmiles,y\nC,1\n", {4: ["C", "1"]}),
         ("a.tab", "y\tSmiles\n1\tCCO\n", {2: ["1", "CCO"]}),
         ("a.txt", "\ufeffid;smiles\n1,5;CCO\n", {2: ["1,5", "CCO"]}),
     ],
@@ -67,6 +69,8 @@ def test_a_table_without_a_header_and_one_in_another_encoding(folder, capsys):
     assert capsys.readouterr().err.count("(0xf6) stay as escapes") == 1
 
 
-def test_rows_that_a_quotation_mark_would_swallow(folder):
-    with pytest.raises(ValueError, match="a.csv"):
+def test_rows_that_a_quotation_mark_would_swallow_and_a_column_that_is_there_twice(folder):
+    with pytest.raises(ValueError, match="a.csv, line 3: "):
         read(folder, "a.csv", 'smiles,y\nC,1\n"CN"x,0\nC,2\n')
+    with pytest.raises(ValueError, match="several columns 'smiles'"):
+        read(folder, "a.csv", "smiles,y,smiles\nC,1,CC\n")
