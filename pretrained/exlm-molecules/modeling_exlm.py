@@ -181,12 +181,13 @@ class ExLMForSequenceClassification(ExLMPreTrainedModel):
     @can_return_tuple
     def forward(self, input_ids, attention_mask=None, labels=None, **ignored):
         """labels: [B] int64 classes; or [B, labels] float, of values if ``config.problem_type`` is
-        "regression", else of classes that are right or not."""
+        "regression" (default of one label), else of classes that are right or not."""
         logits, loss = self.classifier(self.encode(input_ids, attention_mask)[1][:, 0]), None
         if labels is not None and not labels.is_floating_point():
             loss = F.cross_entropy(logits, labels.view(-1))
         elif labels is not None:
-            is_value = self.config.problem_type == "regression" or logits.shape[1] == 1
+            problem = self.config.problem_type
+            is_value = problem == "regression" if problem else logits.shape[1] == 1
             function = F.mse_loss if is_value else F.binary_cross_entropy_with_logits
             loss = function(logits, labels.view_as(logits))
         return SequenceClassifierOutput(loss, logits)

@@ -107,6 +107,13 @@ def test_fine_tuned(kind, arch, save_checkpoint, corpus, load, tmp_path):
         after.fill("<mask>")
 
 
+def test_one_property_of_two_classes(save_checkpoint, load, tmp_path):
+    path = molecule_checkpoint(save_checkpoint, "classification", ("active",), (0.0,), (1.0,))
+    model = load("AutoModelForSequenceClassification", export(path, tmp_path / "export"))
+    output = model.eval()(TOKENS, labels=(labels := torch.tensor([[1.0], [0.0]])))
+    torch.testing.assert_close(output.loss, LOSSES["classification"](output.logits, labels))
+
+
 def test_values_far_from_zero(save_checkpoint, tmp_path):
     """float16 would round them by 0.4."""
     path = molecule_checkpoint(save_checkpoint, "regression", ("energy",), (1234.4,), (1.0,))
