@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lib.command_line import Flags, UserError, argument_parser, count
+from lib.command_line import Flags, UserError, argument_parser, count, counted
 from lib.files import MANIFEST, read_json, sha256
 from lib.run.folder import IMPORTED
 from lib.run.on_gpu import visible_gpus
@@ -182,17 +182,32 @@ def drop_schedule(flags: Flags, user: Flags) -> None:
 
 def choose_optimizer(training: Training) -> None:
     """On a GPU puts PyTorch's fused AdamW in the place of fairseq's ``adam``, which takes ten operators a
-    parameter; unless the user says which, or SAVE has a run, which keeps its own."""
+    parameter; unless the user says which, SAVE has a run, which keeps its own, or fairseq's optimizers alone
+    will do (--memory-efficient-*)."""
     args, flags, option = training.args, training.flags, "--optimizer"
-    if option in args.user or flags.value(option) != "adam":
+    own = option in args.user or any(name.startswith("--memory-efficient") for name in flags)
+    if own or flags.value(option) != "adam":
         return
     record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
     default = "adam" if "--cpu" in flags else "fused_adamw"
     flags.set(option, record.get("settings", {}).get(option) or default)
 
 
+def check_gpus(flags: Flags) -> None:
+    """Raises UserError if PyTorch sees fewer GPUs than this call trains on."""
+    import torch
+
+    wanted = 1 if "--distributed-no-spawn" in flags else flags.whole("--distributed-world-size")
+    if (seen := torch.cuda.device_count()) < wanted:
+        raise UserError(
+            f"PyTorch sees {seen} of {counted(wanted, 'GPU')}: give --cpu, or install its CUDA build"
+        )
+
+
 def as_bash(training: Training) -> str:
     """Returns a training as variables of bash."""
+    if not training.args.print and "--cpu" not in training.flags:
+        check_gpus(training.flags)
     choose_optimizer(training)
     training.choose_checkpoints()
     args, note = training.args, training.note

@@ -9,9 +9,9 @@ import time
 from argparse import Namespace
 
 import pytest
-from lib.command_line import Flags
+from lib.command_line import Flags, UserError
 from lib.run import on_gpu
-from lib.run.launch import devices
+from lib.run.launch import check_gpus, devices
 
 JOB = [sys.executable, "-m", "lib.run.on_gpu"]
 
@@ -47,6 +47,11 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     assert (workers, "--fp16" in flags) == (max(1, len(found)), bool(found))
     monkeypatch.setenv("PATH", "")  # without a driver
     assert on_gpu.visible_gpus({}) == []
+
+
+def test_gpus_that_pytorch_does_not_see():
+    with pytest.raises(UserError, match="PyTorch sees 0 of 2 GPUs"):
+        check_gpus(Flags.of("--distributed-world-size 2"))
 
 
 def test_two_jobs_never_get_one_gpu(machine, capsys):
