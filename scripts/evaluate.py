@@ -21,6 +21,8 @@ from fairseq import tasks
 from lib.command_line import UserError, argument_parser, positive, script
 from lib.files import RESULT
 from lib.recipes import OF_TASK, benchmark
+from lib.run.folder import is_held
+from lib.run.launch import LAST
 from omegaconf import OmegaConf
 
 from fs_plugins import checkpoint
@@ -59,13 +61,23 @@ def main(argv: list[str] | None = None) -> None:
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
+    if (args.output / LAST).exists() and not is_held(args.output):
+        raise UserError(
+            f"{args.output} has an unfinished training: rerun its command, or give another --output"
+        )
     if not args.data.is_dir():
         raise UserError(f"{args.data} is no folder: prepare the data first, by scripts/prepare_*.py")
     threshold = {} if args.threshold is None else {"null_threshold": args.threshold}
     model, task, arch = load_finetuned(args.checkpoint, args.device, args.data, **threshold)
+    kind = OF_TASK[task.cfg._name]
+    if kind == "squad" and len(args.split) > 1:
+        raise UserError("--split: give one split of SQuAD at a time")
     args.output.mkdir(parents=True, exist_ok=True)  # fails before any work if it cannot be written
     outputs = {}
+    for split in args.split:  # faults of a split are found before any is predicted
+        with naming_errors(args.data / split):
+            task.load_dataset(split)
     for split in args.split:
         with naming_errors(args.data / split):
             outputs[split] = predict(task, model, split, args.batch_size)
-    print(benchmark(OF_TASK[task.cfg._name]).write(task, outputs, args, arch))
+    print(benchmark(kind).write(task, outputs, args, arch))

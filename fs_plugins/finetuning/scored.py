@@ -108,9 +108,9 @@ def from_all_workers(rows: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 @torch.no_grad()
 def predict(task: ScoredTask, model, split: str, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ids [N], in ascending order, and rows [N, ...] of a split, by a model in evaluation mode.
+    """Returns ids [N], ascending, and rows [N, ...] of a loaded split, by a model in evaluation mode.
     Raises ValueError if the model gives outputs that are not finite."""
-    dataset, rows, device = task.load_dataset(split), {}, next(model.parameters()).device
+    dataset, rows, device = task.dataset(split), {}, next(model.parameters()).device
     order = dataset.ordered_indices()
     for begin in range(0, len(order), batch_size):
         batch = dataset.collater([dataset[i] for i in order[begin : begin + batch_size]])

@@ -112,8 +112,6 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
 def write(task: Squad2Task, outputs: dict, args: argparse.Namespace, model: str) -> str:
     """Writes predictions.json (question id -> answer, "" for none) and, last, result.json into
     ``args.output``; returns the scores in words. ``outputs`` has for one split ids [N] and rows [N, 4]."""
-    if len(outputs) > 1:
-        raise UserError("--split: give one split of SQuAD at a time")
     [(split, (ids, rows))], threshold = outputs.items(), task.cfg.null_threshold
     answers = task.answers(split, ids, rows)
     unlabelled = task.datasets[split].dataset.split.settings.get("unlabelled", 0)

@@ -92,3 +92,11 @@ def test_outputs_of_another_task_and_those_that_are_not_finite(checkpoint, data,
     torch.save(state, path)
     assert "8 of 8 rows of valid" in refused(evaluate.main, path, *words)
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_what_is_refused_before_any_work(checkpoint, data, tmp_path, refused, monkeypatch):
+    monkeypatch.setattr(evaluate, "predict", None)
+    words = (checkpoint(), data, "--output", tmp_path / "out", "--split", "valid", "tset")
+    assert "tset" in refused(evaluate.main, *words)
+    builders.write_file(tmp_path / "out" / "checkpoint_last.pt", "")
+    assert "an unfinished training" in refused(evaluate.main, *words[:4])

@@ -20,6 +20,9 @@ REFUSED = {
     "--finetune-from-model": "is CHECKPOINT",
     **dict.fromkeys(("--restore-file", "--continue-once"), "is the script's: a run in SAVE is resumed"),
     "--num-classes": "is that of the task",
+    **dict.fromkeys(
+        ("--no-save", "--disable-validation", "--save-interval"), "leaves no best epoch to score"
+    ),
     **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
 }
 
@@ -74,6 +77,8 @@ def resolve(name: str, words: list[str]) -> Training:
     if update % (steps * workers):
         of = f"{counted(workers, 'GPU')} x --update-freq {steps}"
         raise UserError(f"--batch-size {update} is no multiple of {of}")
+    if (interval := flags.whole("--validate-interval", 1)) > flags.whole("--max-epoch"):
+        raise UserError(f"--validate-interval {interval}: no epoch would be validated, and none be the best")
     updates = flags.whole("--max-epoch") * math.ceil(rows / update)
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")

@@ -7,6 +7,7 @@ RECORD is JSON, of ``Training.record``. Says what there is to say if the run was
 
 import fcntl
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,14 @@ def hold(save: Path) -> None:
             if time.monotonic() > deadline:
                 raise UserError(f"another run is at work in {save}: wait for it, or stop it") from None
             time.sleep(0.1)
+
+
+def is_held(save: Path) -> bool:
+    """Returns whether the caller of this process holds the folder's lock: its training evaluates itself."""
+    try:
+        return os.path.samestat(os.fstat(LOCK), os.stat(save / "lock"))
+    except OSError:
+        return False
 
 
 def take(save: Path, record: dict) -> str:

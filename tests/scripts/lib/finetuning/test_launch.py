@@ -22,6 +22,12 @@ def ask(toy_inputs):
     return make
 
 
+def test_flags_that_leave_no_best_epoch(ask):
+    for words in (("--no-save",), ("--save-interval", 3), ("--validate-interval", 3, "--max-epoch", 2)):
+        with pytest.raises(ValueError, match=words[0]):
+            ask("moleculenet", *words)
+
+
 def test_from_scratch_is_another_run(ask, toy_inputs):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
     assert pretrained.flags.pop_all("--finetune-from-model") and scratch.flags == pretrained.flags
