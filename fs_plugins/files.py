@@ -112,11 +112,11 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
             check_absent(target)
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
+        if not replace and target.is_dir():
+            target.rmdir()  # is empty, see above; a mount point fails before any work
         yield fresh
         if replace:
             shutil.rmtree(target)
-        with contextlib.suppress(FileNotFoundError):
-            target.rmdir()  # is empty, see above
         fresh.replace(target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -71,6 +71,8 @@ def load_samples(
     lengths = np.asarray(blocks.sizes)  # <s> is not in them yet
     least = 1 if break_mode == "eos" else 0  # an empty sentence, as between documents, is no sample
     fitting = np.flatnonzero((lengths > least) & (lengths < (max_tokens or np.inf)))
+    if not len(fitting):
+        raise ValueError(f"{folder / split} has no sample of at most {max_tokens} tokens: see --max-tokens")
     blocks = PrependTokenDataset(blocks, dictionary.bos())
     return [blocks[int(i)] for i in fitting[:count]]
 

@@ -88,6 +88,8 @@ def test_models_of_other_words_are_not_compared(pretrained, save_checkpoint, tmp
     other = save_checkpoint("exlm_tiny", symbols=builders.dictionary(builders.WORDS[:7]), data=tmp_path)
     with pytest.raises(SystemExit, match="different vocabularies"):
         main(["probe", str(pretrained), str(other), "--device", "cpu", "--max-sentences", "2"])
+    with pytest.raises(SystemExit, match="no sample of at most 1 tokens"):
+        main(["probe", str(pretrained), "--device", "cpu", "--max-tokens", "1"])
 
 
 def test_the_masking_probability_is_the_trainings(save_checkpoint, corpus, tmp_path):
