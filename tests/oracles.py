@@ -58,14 +58,7 @@ def dag_loss(
 
 
 def random_graph(
-    B: int,
-    M: int,
-    L: int,
-    *,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float64,
-    scale: float = 1.0,
-    missing: float = 0.0,
+    B: int, M: int, L: int, *, seed=0, dtype=torch.float64, scale=1.0, missing=0.0
 ) -> tuple[Tensor, Tensor]:
     """match [B, M, L] and row-normalised links [B, L, L], with a share of the edges missing (-inf)."""
     generator = torch.Generator().manual_seed(seed)

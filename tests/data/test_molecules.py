@@ -32,12 +32,8 @@ def test_the_longest_and_valences_that_are_allowed():
 
 def test_atom_maps_are_no_part_of_a_molecule():
     """Those of all atoms, of some, and of a centre that is none without them; isotopes are a part of it."""
-    for smiles in (
-        "CN(C)C/C=C(/c1ccc(Br)cc1)c1cccnc1",
-        "C[C@H](N)C(=O)O",
-        "[13CH3]c1c[nH]cc1",
-        "[Cl-].[Na+]",
-    ):
+    texts = "CN(C)C/C=C(/c1ccc(Br)cc1)c1cccnc1 C[C@H](N)C(=O)O [13CH3]c1c[nH]cc1 [Cl-].[Na+]"
+    for smiles in texts.split():
         plain, mapped = parse_molecule(smiles), Chem.MolFromSmiles(smiles)
         for atom in mapped.GetAtoms():
             atom.SetAtomMapNum(atom.GetIdx() + 1)

@@ -38,10 +38,7 @@ def pretraining(data, save_dir, *flags, arch="exlm_tiny", criterion="nat_dag_los
         *("--arch", arch, "--criterion", criterion, "--tokens-per-sample", 32, "--batch-size", 8),
         *("--mask-prob", 0.15, "--leave-unmasked-prob", 0, "--random-token-prob", 0),
         *("--disable-validation", "--no-epoch-checkpoints", "--max-update", 8),
-        *OPTIMIZER,
-        *QUIET,
-        *(TINY_MODEL if arch.endswith("_tiny") else []),
-        *flags,
+        *(*OPTIMIZER, *QUIET, *(TINY_MODEL if arch.endswith("_tiny") else []), *flags),
     ]
 
 

@@ -19,10 +19,7 @@ def finetuning(data, save_dir, *flags, arch="exlm_tiny") -> list:
         *("--arch", arch, "--max-positions", 2048, "--window-tokens", 27, "--doc-stride", 10),
         *("--max-answer-tokens", 4, "--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
         *("--dropout", 0, "--attention-dropout", 0, "--batch-size", 8, "--no-epoch-checkpoints"),
-        *commands.OPTIMIZER,
-        *commands.QUIET,
-        *commands.TINY_MODEL,
-        *flags,
+        *(*commands.OPTIMIZER, *commands.QUIET, *commands.TINY_MODEL, *flags),
     ]
 
 

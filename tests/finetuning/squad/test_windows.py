@@ -14,13 +14,7 @@ BOS, PAD, EOS = DICTIONARY.bos(), DICTIONARY.pad(), DICTIONARY.eos()
 
 
 @settings(deadline=None, max_examples=200)
-@given(
-    length=st.integers(1, 60),
-    question=st.integers(1, 9),
-    room=st.integers(1, 20),
-    stride=st.integers(1, 25),
-    answer=st.tuples(st.integers(0, 59), st.integers(0, 6)),
-)
+@given(*(st.integers(1, n) for n in (60, 9, 20, 25)), st.tuples(st.integers(0, 59), st.integers(0, 6)))
 def test_windows_cover_the_context_and_labels_point_at_the_answer(length, question, room, stride, answer):
     first = answer[0] % length
     last = min(first + answer[1], length - 1)
@@ -66,12 +60,8 @@ def test_white_space_alone_is_no_answer():
 def test_long_questions_are_cut_or_refused():
     split = split_of([sentence(20)], [("long", sentence(12), 0, [(3, 4)]), ("short", "w1", 0, [])])
     sizes = WindowSizes(30, 8, 5, 4)
-    assert SquadDataset(split, sizes, DICTIONARY)[0]["tokens"].tolist()[:8] == [
-        BOS,
-        *words(sentence(5))[0],
-        EOS,
-        EOS,
-    ]
+    found = SquadDataset(split, sizes, DICTIONARY)[0]["tokens"].tolist()
+    assert found[:8] == [BOS, *words(sentence(5))[0], EOS, EOS]
     with pytest.raises(ValueError, match="long .* 12 .* 4 .* 20"):
         make_windows(split, WindowSizes(20, 8, 64, 5))
     make_windows(split, WindowSizes(20, 8, 64, 4))

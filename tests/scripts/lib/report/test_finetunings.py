@@ -70,15 +70,8 @@ def test_validation_beside_test_and_what_keeps_numbers_from_being_compared(tmp_p
     scores = ("85.0 ± 7.1 (n=2)", "70.0 (n=1 of 2)", "60.0 (n=1 of 2)")
     assert (a["validation"], a["test"], b["test"]) == scores
     about, scores = [*mine.values()], ["0.500 (n=1 of 2)", "0.0000421 (n=1 of 2)"]
-    assert about == [
-        "mine",
-        "logS",
-        "RMSE in the unit of logS (lower is better)",
-        "b",
-        *scores,
-        "30",
-        "-0.03 (n=1 of 2)",
-    ]
+    assert about[:3] == ["mine", "logS", "RMSE in the unit of logS (lower is better)"]
+    assert about[3:] == ["b", *scores, "30", "-0.03 (n=1 of 2)"]
     assert page.parts[-1].splitlines() == [
         "- b, bbbp, seed 1: a random split; the paper's are by scaffold",
         "- bbbp: not all results are of the same test molecules: a, b differ",

@@ -34,12 +34,8 @@ def test_values_of_the_model_are_those_of_its_flags(toy_inputs, tmp_path):
 def test_names_and_plain_values_of_tasks_and_criteria():
     model = {"_name": "exlm_tiny", "encoder_layers": 2}
     groups = {"model": model, "task": {"_name": "masked_lm"}, "criterion": {"_name": "masked_lm"}}
-    for what, name in (
-        ("task", "translation"),
-        ("criterion", "none"),
-        ("model", "roberta_base"),
-        ("task", 3),
-    ):
+    names = [("task", "translation"), ("criterion", "none"), ("model", "roberta_base"), ("task", 3)]
+    for what, name in names:
         with pytest.raises(ValueError, match=f"{name!s}.*supported"):
             read_settings({"cfg": {**groups, what: {"_name": name}}})
     task = {"_name": "masked_lm", "mask_prob": 0.2, "data": torch.zeros(2), "user_dir": "/tmp/x"}
