@@ -128,7 +128,7 @@ def check_data(corpus: str, training: Training) -> None:
         hint = f"prepare all DATA with one dict.txt: prepare_{corpus}.py --dictionary {first.source}"
         first.check(other, hint)
     training.dictionary = folders[0] / DICT_FILE
-    for name in START & user.keys() if user.value("--restore-file") != LAST else ():
+    for name in START & training.flags.keys() if user.value("--restore-file") != LAST else ():
         start = read_checkpoint(Path(user.value(name)))
         check_dictionary(start, training.dictionary, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.iterdir())]
