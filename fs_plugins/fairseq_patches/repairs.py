@@ -106,9 +106,13 @@ def validate_the_same_batches(original, trainer, *args, **kwargs):
     iterator, most = original(trainer, *args, **kwargs), trainer.cfg.dataset.max_valid_steps
     is_limited = isinstance(most, int) and isinstance(iterator, iterators.EpochBatchIterator)
     if is_limited and len(batches := iterator.frozen_batches) > most + 1:
-        size, order = min(map(len, batches[:-1])), np.concatenate(batches)  # by length
-        count = size * (most + 1)
-        iterator._frozen_batches = np.split(order[np.arange(count) * len(order) // count], most + 1)
+        size, order = max(map(len, batches)), np.concatenate(batches)  # by length
+        if len(batches) <= len(order) // size + 2:  # so many sentences each, but for the last ones
+            count = min(size * (most + 1), len(order))
+            chosen = order[np.arange(count) * len(order) // count]
+            iterator._frozen_batches = [chosen[i : i + size] for i in range(0, count, size)]
+        else:  # so many tokens each
+            iterator._frozen_batches = [batches[i * len(batches) // (most + 1)] for i in range(most + 1)]
     return iterator
 
 

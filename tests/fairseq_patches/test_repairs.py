@@ -159,17 +159,24 @@ def test_batches_of_another_size_are_resumed_at_the_same_share():
 
 
 def test_validations_see_the_same_samples_on_any_number_of_workers():
-    def seen(workers):
-        found = []
-        for shard in range(workers):
-            trainer = MagicMock(data_parallel_world_size=workers, data_parallel_rank=shard)
+    """Of all lengths: so many sentences, or, if batches are of so many tokens, so many batches."""
+
+    def seen(workers, *sizes):
+        found, batches = [], np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        for i in range(workers):
+            trainer = MagicMock(data_parallel_world_size=workers, data_parallel_rank=i)
             trainer.cfg.dataset.max_valid_steps = 4
-            trainer.task.get_batch_iterator.return_value = batches_of(9, workers, shard)
-            batches = Trainer.get_valid_iterator(trainer, "valid").next_epoch_itr(shuffle=False)
-            found += [item for batch in itertools.islice(batches, 5) for item in batch]
+            made = iterators.EpochBatchIterator(Items(), list, batches, num_shards=workers, shard_id=i)
+            trainer.task.get_batch_iterator.return_value = made
+            chosen = Trainer.get_valid_iterator(trainer, "valid").next_epoch_itr(shuffle=False)
+            found += [item for batch in itertools.islice(chosen, 5) for item in batch]
         return sorted(found)
 
-    assert seen(1) == seen(2) == seen(3) == [18 * i // 10 for i in range(10)]  # of all lengths
+    for workers in (1, 2, 3):
+        assert seen(workers, *[2] * 9) == [18 * i // 10 for i in range(10)]
+        assert seen(workers, *[16] * 5, 8, 4) == [92 * i // 80 for i in range(80)]
+        assert seen(workers, 16, 16, 16, 16, 8, 4) == [*range(76)]
+        assert seen(workers, 9, 5, 2, 1, 1, 1) == [*range(9 + 5 + 2), 16, 17]
 
 
 def test_empty_sentences_are_no_samples(tmp_path):
