@@ -12,6 +12,7 @@ import hashlib
 import sys
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -99,11 +100,11 @@ def main(argv: list[str] | None = None) -> None:
     train, valid = [*map(lmdb_file, args.train)], [*map(lmdb_file, args.valid)]
     form = TableFormat.of(args)
     for path in (*train, *valid):  # faults of a whole file are found before any work
-        records = records_in(path, form)
-        if next(records, None) is None:
-            raise UserError(f"{path} has no molecules: it is empty, or has a header alone")
-        if path.suffix.lower() not in LMDB:
-            deque(records, maxlen=0)  # names a line that cannot be read
+        with closing(records_in(path, form)) as records:  # an LMDB is open once at a time
+            if next(records, None) is None:
+                raise UserError(f"{path} has no molecules: it is empty, or has a header alone")
+            if path.suffix.lower() not in LMDB:
+                deque(records, maxlen=0)  # names a line that cannot be read
     settings = {"max_tokens": args.max_tokens, "smiles": args.smiles, **asdict(form)}
     settings["rdkit"] = rdkit.__version__
     inputs, ids = files_given(train=train, valid=valid), None

@@ -58,11 +58,14 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     values = write_lmdb(
         tmp_path / "a.lmdb", [pickle.dumps({"smi": "X"}), b"junk", pickle.dumps({"smi": "C"})]
     )
-    found, rejected = prepare(tmp_path / "out", path, values)
+    found, rejected = prepare(tmp_path / "out", path, values, flags=("--valid", values))
     assert found == [*MOLECULES[:6], "C"]
-    places = [(str(path), str(2 * i + 2)) for i in range(1, 6)] + [(str(values), "0"), (str(values), "1")]
-    assert [row[:2] for row in rejected] == places  # a blank line is none
-    assert [text for *_, text in rejected[:5]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
+    places, junk = (
+        [(str(path), str(2 * i + 2)) for i in range(1, 6)],
+        [(str(values), "0"), (str(values), "1")],
+    )
+    assert [row[:2] for row in rejected] == [*junk, *places, *junk]  # a blank line is none
+    assert [text for *_, text in rejected[2:7]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
 
 
 def test_a_given_dictionary_and_a_limit(tmp_path):
