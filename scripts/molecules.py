@@ -11,8 +11,8 @@ that the model does not know.
 embed writes molecules.npy, float32 [molecules, hidden size], with rows of NaN for molecules that could not be
 read, and the remarks (row from 1, line of the input, SMILES, remark) in molecules.npy.remarks.tsv.
 
-Rows are in the order of the input, without its blank lines. Ctrl-C, or a line that is no CSV, ends it with
-the rows so far.
+Rows are in the order of the input, without its blank lines. Ctrl-C, or a line that cannot be read, ends it
+with the rows so far.
 """
 
 import argparse
@@ -153,15 +153,18 @@ def main(argv: list[str] | None = None) -> int:
                 writer.write(*first)
                 rate = writer.rows / (time.monotonic() - begin)
                 print(f"\r{counted(writer.rows, 'molecule')}, {rate:,.0f} a second", end="", file=sys.stderr)
-                first = next(parts, None)
-        except (KeyboardInterrupt, UserError) as error:
+                try:
+                    first = next(parts, None)
+                except (ValueError, OSError) as error:  # of the input
+                    first, ended = None, error
+        except KeyboardInterrupt as error:
             if not writer.rows:
                 raise  # leaves no file
             ended = error
         print(file=sys.stderr)
         if writer.embeds:
             writer.write_header()
-    if (unread := writer.unread) and len(unread) == writer.rows:
+    if (unread := writer.unread) and len(unread) == writer.rows and ended is None:
         raise UserError(f"none of {counted(writer.rows, 'molecule')} could be read: see {writer.about}")
     print(f"{output}: {counted(writer.rows, 'molecule')}")
     if unread:
@@ -169,7 +172,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{len(unread):,} could not be read (empty rows, with the reason): lines {lines}")
     if ended is not None:
         print("these are the rows so far; --overwrite begins anew", file=sys.stderr)
-        if isinstance(ended, UserError):
+        if isinstance(ended, Exception):
             raise ended
         return 130
     return 0
