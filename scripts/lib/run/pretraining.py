@@ -94,9 +94,12 @@ def training_of(corpus: str, words: list[str]) -> Training:
     flags |= Flags.read(CONFIGS / "pretrain" / sub / f"{args.size}.flags")
     least = flags.pop_all("--max-positions").whole("--max-positions", 1)
     flags |= given | user
-    note = ""
-    if "--restore-file" in user and (args.save / LAST).is_file():
-        note = f"{args.save / LAST} is resumed: --restore-file and --reset-... were for the first call"
+    note, start = "", user.value("--restore-file") or LAST
+    is_elsewhere = start != LAST and Path(start).resolve().parent != args.save.resolve()
+    if is_elsewhere and (args.save / LAST).is_file():
+        note = (
+            f"resumes {args.save / LAST}: --restore-file, and --reset-... beside it, were for the first call"
+        )
         flags.pop_all("--restore-file", *(name for name in user if name.startswith("--reset-")))
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
     if "--warmup-updates" not in user and flags.whole("--warmup-updates") > updates // 2:
@@ -128,7 +131,10 @@ def check_data(corpus: str, training: Training) -> None:
         hint = f"prepare all DATA with one dict.txt: prepare_{corpus}.py --dictionary {first.source}"
         first.check(other, hint)
     training.dictionary = folders[0] / DICT_FILE
-    for name in START & training.flags.keys() if user.value("--restore-file") != LAST else ():
+    starts = START & training.flags.keys() if user.value("--restore-file") != LAST else set()
+    if (training.args.save / LAST).is_file():  # is resumed; the others are for the first call
+        starts &= {"--restore-file"}
+    for name in starts:
         start = read_checkpoint(Path(user.value(name)))
         check_dictionary(start, training.dictionary, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.iterdir())]
