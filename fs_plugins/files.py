@@ -107,16 +107,18 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     except Timeout:
         raise ValueError(f"another run is at work on {target}: wait for it, or stop it") from None
     try:
+        if target.is_symlink() or os.path.ismount(target):
+            raise OSError(errno.EBUSY, "a link or a mount point cannot be replaced", str(target))
         replace = replaces is not None and (target / replaces).is_file()
         if not replace:
             check_absent(target)
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
-        if not replace and target.is_dir():
-            target.rmdir()  # is empty, see above; a mount point fails before any work
         yield fresh
         if replace:
             shutil.rmtree(target)
+        with contextlib.suppress(FileNotFoundError):
+            target.rmdir()  # is empty, see above
         fresh.replace(target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
