@@ -61,7 +61,8 @@ def main(argv: list[str] | None = None) -> None:
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     args = parser.parse_args(argv)
     check_absent(args.output / RESULT, args.overwrite)
-    if (args.output / LAST).exists() and not is_held(args.output):
+    is_finished = (args.output / RESULT).exists() or not (args.output / LAST).exists()
+    if not is_finished and not is_held(args.output):
         raise UserError(
             f"{args.output} has an unfinished training: rerun its command, or give another --output"
         )

@@ -77,9 +77,12 @@ def resolve(name: str, words: list[str]) -> Training:
     if update % (steps * workers):
         of = f"{counted(workers, 'GPU')} x --update-freq {steps}"
         raise UserError(f"--batch-size {update} is no multiple of {of}")
-    if (interval := flags.whole("--validate-interval", 1)) > flags.whole("--max-epoch"):
-        raise UserError(f"--validate-interval {interval}: no epoch would be validated, and none be the best")
-    updates = flags.whole("--max-epoch") * math.ceil(rows / update)
+    epochs = flags.whole("--max-epoch")
+    updates = epochs * math.ceil(rows / update)
+    if name != "squad" and not {"--save-interval-updates", "--max-update"} & flags.keys():  # validate too
+        for limit, most in (("--validate-interval", epochs), ("--validate-after-updates", updates - 1)):
+            if flags.whole(limit, 1) > most:
+                raise UserError(f"{limit} {flags.value(limit)}: no epoch would be validated, and be the best")
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from

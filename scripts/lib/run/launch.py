@@ -197,7 +197,8 @@ def check_gpus(flags: Flags) -> None:
     """Raises UserError if PyTorch sees fewer GPUs than this call trains on."""
     import torch
 
-    wanted = 1 if "--distributed-no-spawn" in flags else flags.whole("--distributed-world-size")
+    # of several machines, a process each, or each as many as it has
+    wanted = 1 if "--distributed-init-method" in flags else flags.whole("--distributed-world-size")
     if (seen := torch.cuda.device_count()) < wanted:
         raise UserError(
             f"PyTorch sees {seen} of {counted(wanted, 'GPU')}: give --cpu, or install its CUDA build"

@@ -29,16 +29,11 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        (None, ["GPU-a", "GPU-b", "GPU-c"]),
-        ("2,0", ["GPU-c", "GPU-a"]),
-        ("MIG-x", ["MIG-x"]),
-        ("1,-1,2", ["GPU-b"]),  # CUDA stops at the first that does not exist
-        ("", []),
-    ],
-)
+# CUDA stops at the first that does not exist
+ASKED = [(None, ["GPU-a", "GPU-b", "GPU-c"]), ("2,0", ["GPU-c", "GPU-a"]), ("1,-1,2", ["GPU-b"]), ("", [])]
+
+
+@pytest.mark.parametrize(("asked", "found"), [*ASKED, ("MIG-x", ["MIG-x"])])
 def test_visible_gpus(machine, monkeypatch, asked, found):
     if asked is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", asked)
@@ -49,7 +44,8 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     assert on_gpu.visible_gpus({}) == []
 
 
-def test_gpus_that_pytorch_does_not_see():
+def test_gpus_that_pytorch_does_not_see(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     with pytest.raises(UserError, match="PyTorch sees 0 of 2 GPUs"):
         check_gpus(Flags.of("--distributed-world-size 2"))
 
