@@ -81,7 +81,7 @@ def resolve(name: str, words: list[str]) -> Training:
     updates = epochs * math.ceil(rows / update)
     if name != "squad" and not {"--save-interval-updates", "--max-update"} & flags.keys():  # validate too
         for limit, most in (("--validate-interval", epochs), ("--validate-after-updates", updates - 1)):
-            if flags.whole(limit, 1) > most:
+            if limit in flags and flags.whole(limit) > most:
                 raise UserError(f"{limit} {flags.value(limit)}: no epoch would be validated, and be the best")
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")
