@@ -98,6 +98,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
     Raises:
         FileExistsError: if ``target`` exists and is not an empty folder.
         ValueError: if another process fills it.
+        OSError: if it is a link or a mount point, before any work.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.partial")

@@ -10,5 +10,5 @@ if ! command -v "$python" >/dev/null; then
     python=python3
 fi
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH} # this clone's, whatever is installed
-export PYTHONSAFEPATH=1                                         # a folder lib/ in the working directory is not ours
+export PYTHONSAFEPATH=1                                          # a folder lib/ in the working directory is not ours
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}               # idle threads sleep: spinning ones slow down a shared machine

@@ -52,8 +52,8 @@ def test_complete_or_absent(tmp_path):
 
 
 def test_it_replaces_its_own_only(tmp_path):
-    def fill(text, **more):
-        with new_folder(tmp_path / "out", **more) as folder:
+    def fill(text, target="out", **more):
+        with new_folder(tmp_path / target, **more) as folder:
             write_file(folder / "summary.json", text)
 
     fill("1")
@@ -63,6 +63,9 @@ def test_it_replaces_its_own_only(tmp_path):
     fill("3", replaces="summary.json")
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "out", replaces="summary.json"):
         raise KeyboardInterrupt
+    (tmp_path / "link").symlink_to("out")
+    with pytest.raises(OSError, match="a link or a mount point"):
+        fill("4", target="link", replaces="summary.json")
     assert (tmp_path / "out" / "summary.json").read_text() == "3"
 
 

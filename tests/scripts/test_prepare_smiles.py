@@ -60,10 +60,8 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     )
     found, rejected = prepare(tmp_path / "out", path, values, flags=("--valid", values))
     assert found == [*MOLECULES[:6], "C"]
-    places, junk = (
-        [(str(path), str(2 * i + 2)) for i in range(1, 6)],
-        [(str(values), "0"), (str(values), "1")],
-    )
+    places = [(str(path), str(2 * i + 2)) for i in range(1, 6)]
+    junk = [(str(values), "0"), (str(values), "1")]
     assert [row[:2] for row in rejected] == [*junk, *places, *junk]  # a blank line is none
     assert [text for *_, text in rejected[2:7]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
 

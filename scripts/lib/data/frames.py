@@ -63,7 +63,7 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
     cells that say so, neither molecules nor numbers.
 
     Raises:
-        UserError: if the file is not text, or the table lacks the column of the SMILES.
+        UserError: if the file is not text, a row is no CSV, or the column of the SMILES is not there once.
     """
     encoding, errors = form.encoding or "utf-8-sig", "strict" if form.encoding else _kept(path)
     with opened(path) as file, io.TextIOWrapper(file, encoding, errors, newline="") as text:
@@ -83,10 +83,9 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
             rows = ((line, row.strip().split(maxsplit=1)) for line, row in enumerate(text, 1) if row.strip())
             if first.lower().removeprefix("#").split()[:1] == [form.column.lower()]:
                 next(rows)
-        full = ((line, _fitted(cells, len(names))) for line, cells in rows)
         while True:
-            block = [*islice(full, ROWS)]
-            cells, lines = [cells for _, cells in block], [line for line, _ in block]
+            block = [*islice(rows, ROWS)]
+            lines, cells = [line for line, _ in block], [_fitted(cells, len(names)) for _, cells in block]
             frame = pd.DataFrame(cells, lines, names, dtype=object)
             column_of(frame, form.column, path)
             yield frame
@@ -96,7 +95,7 @@ def frames_of(path: Path, form: TableFormat) -> Iterator[pd.DataFrame]:
 
 def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
     """Returns the column of that name, or, if there is none, one that differs in upper and lower case.
-    Raises UserError if there is none either."""
+    Raises UserError if there is none either, or several of the same name."""
     same = [column for column in frame if column.lower() == name.lower()]
     if not any(frame.columns):
         raise UserError(f"{path} is empty: give a file with molecules")

@@ -82,7 +82,7 @@ def resolve(name: str, words: list[str]) -> Training:
     if name != "squad" and not {"--save-interval-updates", "--max-update"} & flags.keys():  # validate too
         for limit, most in (("--validate-interval", epochs), ("--validate-after-updates", updates - 1)):
             if limit in flags and flags.whole(limit) > most:
-                raise UserError(f"{limit} {flags.value(limit)}: no epoch would be validated, and be the best")
+                raise UserError(f"{limit} {flags.value(limit)}: no epoch is validated: give at most {most}")
     warmup = round(flags.proportion("--warmup-ratio") * updates)
     flags.pop_all("--warmup-ratio")
     if not getattr(args, "scratch", False):  # read only if SAVE has no checkpoint to resume from

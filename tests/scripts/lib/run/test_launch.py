@@ -150,12 +150,11 @@ def test_a_run_that_is_resumed_keeps_its_optimizer(device, own, of_run, tmp_path
 @pytest.mark.slow
 def test_an_error_in_bash_is_one_line_and_trains_nothing(tmp_path):
     """Of this clone's modules, whatever PYTHONPATH and the working directory have besides."""
+    others = tmp_path / "others"
     for name in ("lib", "fs_plugins"):
-        write_file(tmp_path / "others" / name / "__init__.py", "raise SystemExit(3)")
+        write_file(others / name / "__init__.py", "raise SystemExit(3)")
     words = ["bash", ROOT / "scripts/pretrain_text.sh", "exlm", "smoke", tmp_path, tmp_path / "s"]
-    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "others")}
-    done = subprocess.run(
-        [*map(str, words)], capture_output=True, text=True, env=environment, cwd=tmp_path / "others"
-    )
+    environment = {**os.environ, "EXLM_PYTHON": sys.executable, "PYTHONPATH": str(others)}
+    done = subprocess.run([*map(str, words)], capture_output=True, text=True, env=environment, cwd=others)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{tmp_path}/dict.txt" in done.stderr and not (tmp_path / "s").exists()
