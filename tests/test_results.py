@@ -31,7 +31,7 @@ def test_prices_are_paired_by_seed_over_the_rows_that_there_are(monkeypatch):
         if table == make.prices:  # has an untrained model, whose p is NaN, too
             data.append(pd.DataFrame({"k": [1], "seed": [3], "updates": [0], "r2_beyond_counts": [0.0]}))
         monkeypatch.setattr(make, "read", lambda name, data=data: pd.concat(data))
-        found_by = " ".join(table()["R^2 beyond counts"])
+        found_by = " ".join(table()["R² beyond counts"])
         assert found_by == "0.600 0.400 0.200 +0.200 ± 0.058 +0.200 ± 0.100 +0.050 ± 0.150"
         assert [*table()["95% interval"]][2:4] == ["", "-0.048 to +0.448"]  # 4.3027 standard errors
 

@@ -27,7 +27,7 @@ ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2"}
 RATES = {5e-4: "5e-4", 1e-3: "1e-3", 2e-3: "2e-3"}  # of E1b
 CHOOSING = [4, 5, 6]  # the seeds of E1b that are run at all rates
 BESIDE = {  # columns of e1b.csv
-    "r2_beyond_counts": "R^2 beyond counts",
+    "r2_beyond_counts": "R² beyond counts",
     "joint:joint": "bits per masked token",
     "entropy:entropy": "entropy, plain mean",
     "entropy:entropy_posterior": "entropy, posterior",
@@ -101,43 +101,43 @@ def e1b_pairs() -> pd.DataFrame:
 
 
 def cells() -> pd.DataFrame:
-    """Returns R^2 of E2 by cell (k, p) and seed, of the longest trainings; p is NaN if untrained."""
+    """Returns R² of E2 by cell (k, p) and seed, of the longest trainings; p is NaN if untrained."""
     data = read("corruption")
     return data[data["p"].isna() | (data["updates"] == data["updates"].max())]
 
 
 def corruption() -> pd.DataFrame:
-    """Returns R^2 of each cell of E2 over seeds."""
+    """Returns R² of each cell of E2 over seeds."""
     table = []
     for (k, p), one in cells().groupby(["k", "p"], dropna=False, sort=False):
         row = {"k": f"{k}", "p": "untrained" if pd.isna(p) else percent(p)}
         row |= {"p^k": "" if pd.isna(p) else percent(round(p**k, 3)), "seeds": f"{len(one)}"}
         row["validation loss, bits"] = cell(one["valid_bits"], 3, count=False)
-        row["R^2, mean of 20 descriptors"] = cell(one["r2"], 3, count=False)
-        table.append(row | {"R^2 beyond counts": cell(one["r2_beyond_counts"], 3, count=False)})
+        row["R², mean of 20 descriptors"] = cell(one["r2"], 3, count=False)
+        table.append(row | {"R² beyond counts": cell(one["r2_beyond_counts"], 3, count=False)})
     return pd.DataFrame(table)
 
 
 def prices() -> pd.DataFrame:
-    """Returns the prices of E2 without seed 1, whose scores were known when R^2 beyond counts was chosen."""
+    """Returns the costs of E2 without seed 1, whose scores were known when R² beyond counts was chosen."""
     return prices_of(cells().query("seed > 1").set_index(["k", "p", "seed"]), E2)
 
 
 def tied() -> pd.DataFrame:
-    """Returns the prices of E2b."""
+    """Returns the costs of E2b."""
     return prices_of(read("e2b").set_index(["tied", "p", "seed"]), E2B)
 
 
 def prices_of(data: pd.DataFrame, cells: dict[tuple, str]) -> pd.DataFrame:
-    """Returns R^2 of three cells, and the price of unreal tokens (first less second), of corrupted semantics
-    (second less third) and the second price less the first."""
+    """Returns R² of three cells, and the cost of unreal tokens (first less second), of corrupted semantics
+    (second less third) and the second cost less the first."""
     scores = data["r2_beyond_counts"].unstack("seed")
     first, second, third = (scores.loc[cell] for cell in cells)
     u, c = first - second, second - third
-    rows = [{"": name, "R^2 beyond counts": f"{scores.loc[one].mean():.3f}"} for one, name in cells.items()]
+    rows = [{"": name, "R² beyond counts": f"{scores.loc[one].mean():.3f}"} for one, name in cells.items()]
     for name, price in {"u, unreal tokens": u, "c, corrupted semantics": c, "c - u": c - u}.items():
         found = price.dropna()
-        rows.append({"": name, "R^2 beyond counts": paired(found, 3), "95% interval": interval(found, 3)})
+        rows.append({"": name, "R² beyond counts": paired(found, 3), "95% interval": interval(found, 3)})
     return pd.DataFrame(rows).fillna("")
 
 

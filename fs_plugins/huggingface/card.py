@@ -8,7 +8,7 @@ from fs_plugins.data.text_codecs import Codec, Smiles
 
 SMILES = {
     "canonical": "Give SMILES in RDKit's canonical form (`Chem.CanonSmiles`), as in training.",
-    "as-given": "SMILES were read as the training data wrote them, not brought into a canonical form.",
+    "as-given": "Write SMILES as the training data does: they were not made canonical.",
     None: "Give SMILES in the form of the training data.",
 }
 
