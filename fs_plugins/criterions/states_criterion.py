@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fs_plugins.criterions.state_use import divergences, entropy, is_word, path_posteriors, state_probs
 from fs_plugins.exlm.alignment import own_states
+from fs_plugins.model_outputs import totals
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +23,9 @@ class StatesCriterion(FairseqCriterion):
     """Negative log-likelihood of the targets of each sentence, over its number of targets.
 
     The loss of a sentence is -log P(targets) / number of targets; the loss of a batch is the sum over its
-    sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over
-    sentences; ``ppl``; ``targets`` and ``nodes`` per sentence; ``nonfinite``, the count of sentences whose
-    log-likelihood is not finite (0 in a healthy run), which are left out of the sum. That of a sentence
+    sentences, and ``sample_size`` their number. Logged: ``loss`` in bits per target, averaged over the
+    sentences whose log-likelihood is finite (inf if there is none); ``ppl``; ``targets`` and ``nodes`` per
+    sentence; ``nonfinite``, the number of the other sentences (0 in a healthy run). That of a sentence
     without a path is -inf, and its gradient 0; if it is NaN or inf, the batch's gradient is not finite
     either, so that fairseq skips the update with ``--fp16`` and stops without.
 
@@ -79,11 +80,13 @@ class StatesCriterion(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         names = ("loss", "sample_size", "targets", "nodes", "nonfinite", "masked", "entropy", "divergence")
-        total = {name: sum(log.get(name, 0) for log in logging_outputs) for name in names}
+        total = dict(zip(names, totals(logging_outputs, *names), strict=True))
         sentences = total["sample_size"]
         if sentences == 0:
             return
-        metrics.log_scalar("loss", total["loss"] / sentences / math.log(2), sentences, round=3)
+        loss = total["loss"] / torch.as_tensor(sentences - total["nonfinite"])
+        loss = loss.nan_to_num(nan=math.inf, posinf=math.inf)  # no sentence is finite
+        metrics.log_scalar("loss", loss / math.log(2), sentences, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
         metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
         metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)

@@ -25,6 +25,9 @@ class ChosenDataset(ResizedDataset):
     def __getitem__(self, index):
         return self.dataset[int(self.numbers[index])]
 
+    def prefetch(self, indices):
+        self.dataset.prefetch(self.numbers[indices])
+
     def __len__(self) -> int:
         return len(self.numbers)
 

@@ -66,8 +66,7 @@ class RotaryRobertaModel(RobertaModel):
 
     def predict(self, src_tokens: Tensor, masked_tokens: Tensor | None = None):
         """Returns logits [B, T, V] (with ``masked_tokens`` [masked, V]), and an empty dict."""
-        x = self.features(src_tokens)
-        return self.encoder.lm_head(x if masked_tokens is None else x[masked_tokens]), {}
+        return self.encoder(src_tokens, masked_tokens), {}
 
     def features(self, src_tokens: Tensor, only_first: bool = False) -> Tensor:
         """Returns features [B, T, d] of the tokens, or with ``only_first`` [B, 1, d] of the first one."""

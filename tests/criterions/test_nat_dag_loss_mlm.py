@@ -27,8 +27,10 @@ def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite,
         model.encoder.lm_head.bias[targets[0]] = bias
     loss, _, log = builders.criterion(symbols)(model, builders.sample(symbols, sentences))
     loss.backward()
-    lost = logged(NatDagLossMLM, log)["nonfinite"]
+    values = logged(NatDagLossMLM, log)
+    lost, of_the_rest = values["nonfinite"], loss.item() / math.log(2) if finite else math.inf
     assert lost == (1 if finite else 2) and torch.isfinite(loss) and f"{lost} sentences" in caplog.text
+    assert values["loss"] == pytest.approx(of_the_rest, abs=1e-3)
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(torch.isfinite(g).all() for g in gradients) == finite
     with NanDetector(model):  # fairseq's search for what is not finite

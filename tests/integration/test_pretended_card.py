@@ -31,7 +31,7 @@ ALLOWED = {
     "fs_plugins/fairseq_patches/updates.py read_the_norm_once": 1,  # is it finite?
     "fs_plugins/fairseq_patches/updates.py read_the_sample_size_once": 2,  # one a step, for all that asks
     "fairseq/criterions/masked_lm.py MaskedLmLoss.forward": 4,  # which tokens are masked; fairseq's own
-    "fs_plugins/models/mlm.py RotaryRobertaModel.predict": 2,  # the same
+    "fs_plugins/exlm/model.py MLM.forward": 2,  # the same
     "fs_plugins/criterions/masked_lm_accuracy.py MaskedLmAccuracy.forward": 2,  # the same
     "fairseq/trainer.py Trainer.train_step": 1,  # the norm of --amp, whose optimizer has its own
     "fairseq/logging/meters.py type_as": 9,  # meters of a checkpoint, in the first update after it

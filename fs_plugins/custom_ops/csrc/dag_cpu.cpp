@@ -14,6 +14,7 @@
 #include <exception>
 #include <future>
 #include <limits>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -206,7 +207,11 @@ int for_each_sentence(int64_t B, int64_t M, int64_t L, const void* match, const 
     try {
         std::vector<std::future<void>> others;
         for (int64_t t = 1; t < std::min<int64_t>(B, num_threads); ++t) {
-            others.push_back(std::async(std::launch::async, run));
+            try {
+                others.push_back(std::async(std::launch::async, run));
+            } catch (const std::system_error&) {
+                break;  // no more threads can be started: those that run do the rest
+            }
         }
         run();
         for (auto& other : others) other.get();
