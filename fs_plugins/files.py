@@ -100,6 +100,7 @@ def new_folder(target: Path, replaces: str | None = None) -> Iterator[Path]:
         ValueError: if another process fills it.
         OSError: if it is a link or a mount point, before any work.
     """
+    target = Path(os.path.abspath(target))  # which, unlike ".", has a name
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.partial")
     lock = FileLock(f"{fresh}.lock", timeout=LOCK_SECONDS)

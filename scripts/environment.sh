@@ -3,6 +3,7 @@
 #
 # Environment: EXLM_PYTHON is the Python to train with (default: that of EXLM_VENV, else .venv's, else python3);
 # CUDA_VISIBLE_DEVICES; OMP_NUM_THREADS, for a CPU (default: all cores).
+unset CDPATH # of which cd would go, and print, where it is set
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 python=${EXLM_PYTHON:-${EXLM_VENV:-$root/.venv}/bin/python}
 if ! command -v "$python" >/dev/null; then

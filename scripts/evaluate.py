@@ -18,7 +18,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from fairseq import tasks
-from lib.command_line import UserError, argument_parser, positive, script
+from lib.command_line import SEVERAL, UserError, argument_parser, positive, script
 from lib.files import RESULT
 from lib.recipes import OF_TASK, benchmark
 from lib.run.folder import is_held
@@ -55,11 +55,12 @@ def main(argv: list[str] | None = None) -> None:
     add("data", type=Path, help="what it was fine-tuned on; of GLUE TASK-bin")
     add("--output", type=Path, required=True, help="folder to write into")
     add("--overwrite", action="store_true", help="replace an existing result")
-    add("--split", nargs="+", default=["valid"], metavar="NAME", help="default: valid")
+    add("--split", **SEVERAL, metavar="NAME", help="default: valid")
     add("--threshold", type=float, metavar="X", help="SQuAD: no answer above these null odds (training's)")
     add("--batch-size", type=positive, default=64, metavar="N", help="rows at a time (default: 64)")
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     args = parser.parse_args(argv)
+    args.split = args.split or ["valid"]
     check_absent(args.output / RESULT, args.overwrite)
     is_finished = (args.output / RESULT).exists() or not (args.output / LAST).exists()
     if not is_finished and not is_held(args.output):

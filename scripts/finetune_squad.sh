@@ -26,3 +26,5 @@ run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --tas
     --required-batch-size-multiple 1 --save-interval-updates 1000 --keep-interval-updates 1 \
     --log-format json --log-interval 50 "${flags[@]}"
 evaluate
+# what nothing resumes from any more
+[[ -n $print || -z $first || " ${flags[*]}" == *" --keep-interval-updates "* ]] || rm -f "$save"/checkpoint_[0-9]*_[0-9]*.pt

@@ -98,7 +98,7 @@ class Writer:
                 while name in table:
                     name += " (predicted)"
                 table[name] = column
-            table.to_csv(self.file, index=False, header=self.rows == 0)
+            self.file.write(table.to_csv(index=False, header=self.rows == 0))  # whole rows, if interrupted
         self.rows += len(part)
         self.unread += [line for line, (row, _) in zip(part.index, found, strict=True) if row is None]
         self.file.flush()

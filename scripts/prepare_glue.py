@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 import pandas as pd
-from lib.command_line import UserError, argument_parser, counted, script
+from lib.command_line import SEVERAL, UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.data.datasets import write_dataset
 from lib.files import write_lines
@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> None:
     add("glue", type=Path, metavar="GLUE", help="folder with a folder per task")
     add("output", type=Path, metavar="OUTPUT", help="folder to write TASK-bin into")
     add_encoder_arguments(parser)
-    add("--tasks", nargs="+", metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
+    add("--tasks", **SEVERAL, metavar="TASK", help=f"of {', '.join(TASKS)} (default: those in GLUE)")
     add("--skip-broken", action="store_true", help="skip training rows without a label, as those cut short")
     add("--overwrite", action="store_true", help="replace an existing TASK-bin")
     args = parser.parse_args(argv)

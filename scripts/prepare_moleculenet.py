@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 import rdkit
 from lib import splits
-from lib.command_line import UserError, argument_parser, counted, proportion, script, whole
+from lib.command_line import SEVERAL, UserError, argument_parser, counted, proportion, script, whole
 from lib.data.datasets import write_dataset
 from lib.data.frames import TableFormat, add_table_arguments
 from lib.files import read_json, sha256, tsv_line, write_lines
@@ -60,10 +60,10 @@ def parser() -> argparse.ArgumentParser:
     add("--dictionary", type=Path, required=True, metavar="FILE", help="dict.txt or its folder")
     add_table_arguments(result)
     labels = "(default: all other columns, or those of the known set)"
-    add("--label-columns", nargs="+", metavar="NAME", default=(), help=labels)
+    add("--label-columns", **SEVERAL, metavar="NAME", default=[], help=labels)
     broken = "leave cells out that are not labels, and rows without a label, and list them in report.tsv"
     missing = "cells that stand for a missing label, besides empty ones, such as NA ND"
-    add("--missing", nargs="+", default=(), metavar="CELL", help=missing)
+    add("--missing", **SEVERAL, default=[], metavar="CELL", help=missing)
     add("--skip-broken", action="store_true", help=broken)
     kinds = "each property is 0 or 1 (default), or a number"
     add("--kind", choices=tuple(KINDS), default="classification", help=kinds)

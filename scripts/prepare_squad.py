@@ -10,7 +10,7 @@ size depends on the model. See docs/finetune.md.
 
 from pathlib import Path
 
-from lib.command_line import UserError, argument_parser, counted, script
+from lib.command_line import SEVERAL, UserError, argument_parser, counted, script
 from lib.data.bpe import TextEncoder, add_encoder_arguments, copy_bpe, encoder_of
 from lib.squad import read_squad
 
@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
     add("output", type=Path, help="folder to write")
     add_encoder_arguments(parser)
     for split in ("train", "valid"):
-        add(f"--{split}", nargs="+", type=Path, metavar="FILE", help="SQuAD JSON")
+        add(f"--{split}", **SEVERAL, type=Path, metavar="FILE", help="SQuAD JSON")
     other = "another split; its questions may lack answers, to be predicted only"
     add("--split", nargs="+", action="append", default=[], metavar=("NAME", "FILE"), help=other)
     add("--overwrite", action="store_true", help="replace an existing OUTPUT")

@@ -14,7 +14,8 @@
 set -euo pipefail
 ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
 here=$PWD
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ ${EXLM_VENV:-/} == /* ]] || export EXLM_VENV=$PWD/$EXLM_VENV
+CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind='' output='' updates='' p=0.15 seed=1
 while (($#)); do

@@ -11,7 +11,8 @@
 # pip's own settings hold too. Where pip finds PyTorch's CPU wheels (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS) it takes those;
 # otherwise, on Linux, torch comes with its CUDA libraries, several GB.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ ${EXLM_VENV:-/} == /* ]] || EXLM_VENV=$PWD/$EXLM_VENV
+CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 extra=${1:-} venv=${EXLM_VENV:-.venv}
 stamp=$venv/exlm-${extra:-package} log=$venv/setup.log
@@ -20,7 +21,8 @@ state=$(cat scripts/setup_env.sh setup.py pyproject.toml constraints.txt fs_plug
 [[ -f $stamp && $(<"$stamp") == "$state" ]] && exit
 command -v flock >/dev/null && exec 9<. && flock 9 # two runs at once would install into each other's environment
 
-python=${PYTHON:-python3}
+python=$venv/bin/python
+[[ -x $python ]] || python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
     { echo "error: ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12" >&2 && exit 1; }
 [[ -x $venv/bin/python ]] || "$python" -m venv "$venv"

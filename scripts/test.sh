@@ -9,7 +9,8 @@
 #
 # It ends with what was skipped, by reason.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ ${EXLM_VENV:-/} == /* ]] || export EXLM_VENV=$PWD/$EXLM_VENV
+CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bash scripts/setup_env.sh test
 venv=${EXLM_VENV:-.venv}

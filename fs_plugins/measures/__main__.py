@@ -56,8 +56,8 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         add("--output", type=Path, metavar="FILE", help="JSON file to write (default: standard output)")
         add("--overwrite", action="store_true", help="replace an existing FILE")
         add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-        probabilities = "masking probabilities (default: as trained)"
-        add("--mask-prob", type=proportion, nargs="+", metavar="P", default=[None], help=probabilities)
+        several = {"nargs": "+", "action": "extend", "default": [], "metavar": "P"}
+        add("--mask-prob", type=proportion, **several, help="masking probabilities (default: as trained)")
         if name != "entropy":
             longest = "leave out longer samples (default: than those of the training)"
             add("--max-tokens", type=count_of, metavar="N", help=longest)
@@ -90,7 +90,7 @@ def results_of(model: Model, args: argparse.Namespace) -> Iterator[dict]:
     if checkpoint.data is None:
         raise ValueError(f"{checkpoint.path} names no folder of data to measure on: give --data")
     trained = getattr(checkpoint.cfg.task, "mask_prob", None)
-    probabilities = [trained if p is None else p for p in args.mask_prob]
+    probabilities = [trained if p is None else p for p in args.mask_prob or [None]]
     if None in probabilities:
         raise ValueError(f"{checkpoint.path} does not say how many tokens were masked: give --mask-prob")
     if args.measure == "entropy":

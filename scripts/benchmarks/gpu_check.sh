@@ -12,11 +12,11 @@ if [[ $# -gt 1 || ${1:-} == -* ]]; then
     exit 2
 fi
 out=$(realpath -m "${1:-runs/gpu_check}")
-cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/environment.sh
 source scripts/environment.sh
 mkdir -p "$out" || exit 2
-bench="$python scripts/benchmarks/bench_step.py"
+bench="'$python' scripts/benchmarks/bench_step.py"
 failed=()
 
 part() { # part NAME SECONDS COMMAND

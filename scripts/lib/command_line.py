@@ -62,6 +62,9 @@ def counted(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"
 
 
+SEVERAL = {"nargs": "+", "action": "extend"}  # of an option with values, which may be given again
+
+
 class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, args=None, namespace=None):
         if "" in (sys.argv[1:] if args is None else args):  # Path("") is the current folder

@@ -14,7 +14,7 @@ settle() {
     [[ $plan == save=* ]] || { echo "$plan" >&2 && exit 2; }
     eval "$plan"
     [[ -z $note ]] || echo "$note"
-    [[ -z $print && ${RANK:-0} == 0 ]] || return 0 # of processes that train together, the first acts for all
+    [[ -z $print && -n $first ]] || return 0
     mkdir -p "$save" && exec 9>>"$save/lock" || exit 2 # held by all that is started from here
     said=$("$python" -m lib.run.folder "$save" <<<"$record") || exit
     [[ -z $said ]] || { echo "$said" && exit; } # finished before
@@ -38,7 +38,7 @@ run() {
 
 # Scores checkpoint_best.pt, after which nothing is resumed.
 evaluate() {
-    [[ ${RANK:-0} == 0 ]] || return 0
+    [[ -n $first ]] || return 0
     run "$python" "$root/scripts/evaluate.py" "$save/checkpoint_best.pt" "$data" --output "$save" \
         ${evaluation[@]+"${evaluation[@]}"} # bash before 4.4 takes an empty array for an unset one
     [[ -n $print ]] || (cd "$save" && rm -f "${drop[@]}")

@@ -28,7 +28,8 @@ def resolve(script: str, *words) -> launch.Training:
 
 def template(script: str) -> list[list[str]]:
     """The commands that a script runs, with @data, @save, @flags and @evaluation."""
-    words = "save=@save data=@data note= print=1 record= flags=(@flags) evaluation=(@evaluation) drop=()"
+    words = "save=@save data=@data note= print=1 first=1 record= drop=()"
+    words += " flags=(@flags) evaluation=(@evaluation)"
     with tempfile.TemporaryDirectory() as place:
         stub = builders.write_file(Path(place, "python"), f'#!/bin/sh\necho "{words}"\n')
         stub.chmod(0o755)

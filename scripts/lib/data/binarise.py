@@ -27,7 +27,7 @@ import numpy as np
 from fairseq.binarizer import FileBinarizer, VocabularyDatasetBinarizer
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
-from lib.command_line import UserError, counted, positive, share
+from lib.command_line import SEVERAL, UserError, counted, positive, share
 from lib.files import plain_cell
 from tqdm import tqdm
 
@@ -188,9 +188,9 @@ def add_corpus_arguments(parser: argparse.ArgumentParser, what: str, valid_share
     # cores that this process may use, if the system tells (Linux)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     add = parser.add_argument
-    add("--train", type=Path, nargs="+", required=True, metavar="PATH", help=f"{what} to train on")
+    add("--train", type=Path, **SEVERAL, required=True, metavar="PATH", help=f"{what} to train on")
     add = parser.add_mutually_exclusive_group().add_argument
-    add("--valid", type=Path, nargs="+", default=[], metavar="PATH", help=f"{what} to validate on")
+    add("--valid", type=Path, **SEVERAL, default=[], metavar="PATH", help=f"{what} to validate on")
     about = "without --valid: the share of --train to validate on, by hash (default: %(default)s)"
     add("--valid-share", type=share, default=valid_share, metavar="S", help=about)
     add = parser.add_argument

@@ -45,9 +45,10 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Returns the files in a folder and those below it, sorted; links are followed."""
-    names = glob("**", root_dir=folder, recursive=True)  # none that are hidden
-    return sorted(folder / name for name in names if (folder / name).is_file())
+    """Returns the files in a folder and those below it, sorted, each once; links are followed."""
+    names = sorted(glob("**", root_dir=folder, recursive=True), reverse=True)  # none that are hidden
+    files = {(folder / name).resolve(): folder / name for name in names if (folder / name).is_file()}
+    return sorted(files.values())
 
 
 def documents_of(path: Path, layouts: dict[Path, str]) -> Iterator[list[Line]]:

@@ -113,6 +113,7 @@ def column_of(frame: pd.DataFrame, name: str, path: Path) -> str:
 def _rows(text: io.TextIOBase, separator: str, path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a table, from the first that is not blank, and the line on which each ends."""
     # strict: a stray quotation mark would swallow the rows up to the next one, as pandas has it
+    csv.field_size_limit((1 << 31) - 1)  # a cell may be long, such as a block of coordinates
     reader = csv.reader(text, delimiter=separator, strict=True)
     try:
         for cells in reader:

@@ -24,15 +24,9 @@ REFUSED = {
         ("--no-save", "--disable-validation", "--save-interval"), "leaves no best epoch to score"
     ),
     **dict.fromkeys(("--max-sentences", "--max-tokens"), "stands beside --batch-size: give that alone"),
+    "--distributed-world-size": "is --gpus",
 }
-
-
-TITLES = {
-    "glue": "one task of GLUE",
-    "squad": "SQuAD 2.0",
-    "moleculenet": "one set of MoleculeNet, or molecules of your own",
-}
-ARGUMENTS = {"glue": ("task", "such as RTE"), "moleculenet": ("dataset", "such as bbbp, or your own")}
+ARGUMENTS = {"glue": ["task"], "moleculenet": ["dataset"]}
 
 
 def add_options(name: str, add: Callable) -> None:
@@ -44,15 +38,8 @@ def add_options(name: str, add: Callable) -> None:
 def resolve(name: str, words: list[str]) -> Training:
     """Returns one fine-tuning on a benchmark, which is finished when it has its result. Raises UserError for
     what cannot be trained, or an update that cannot be split over GPUs and --update-freq."""
-    names = {
-        **dict([ARGUMENTS[name]] if name in ARGUMENTS else []),
-        "checkpoint": "of a pre-training, or a folder for transformers",
-        "data": f"made by prepare_{name}.py",
-        "save": "the folder for checkpoints, log and result",
-    }
-    about = f"Fine-tunes a model on {TITLES[name]}."
-    about += " Its other flags are fairseq-train's, and --warmup-ratio, a share of the updates."
-    args = arguments(f"finetune_{name}.sh", about, names, words, partial(add_options, name), REFUSED)
+    names = [*ARGUMENTS.get(name, ()), "checkpoint", "data", "save"]
+    args = arguments(f"finetune_{name}.sh", names, words, partial(add_options, name), REFUSED)
     workers, device_flags = devices(args, one_gpu=name != "squad")
     pretrained = read_checkpoint(args.checkpoint)
     task, of_mnli = pretrained.task._name, pretrained.task.get("num_classes") == 3  # other tasks: 1 or 2
@@ -68,7 +55,7 @@ def resolve(name: str, words: list[str]) -> Training:
     training.dictionary = dictionary_file(Path(training.data))
     hint = f"prepare the data by scripts/prepare_{name}.py with the dict.txt of its pre-training"
     check_dictionary(pretrained, training.dictionary, hint)
-    files = sorted(path for path in Path(training.data).rglob("*") if path.is_file())
+    files = sorted(path for path in Path(training.data).rglob("[!.]*") if path.is_file())
     training.inputs = {"data": files, "checkpoint": files_of(args.checkpoint)} | training.inputs
 
     flags = training.flags

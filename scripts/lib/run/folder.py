@@ -31,6 +31,8 @@ def hold(save: Path) -> None:
             if time.monotonic() > deadline:
                 raise UserError(f"another run is at work in {save}: wait for it, or stop it") from None
             time.sleep(0.1)
+        except OSError as error:
+            raise UserError(f"{save} is on a file system without locks ({error}); choose another") from None
 
 
 def is_held(save: Path) -> bool:
@@ -54,6 +56,8 @@ def take(save: Path, record: dict) -> str:
         inputs[DICT_FILE] = vocabulary.identity
     start, workers = record["start"], record["workers"]
     about = {"runs": record["runs"], "start": start, "workers": [workers]}
+    if {path.name for path in save.glob("*.pt")} == {IMPORTED}:  # left by a run that failed at once
+        (save / IMPORTED).unlink()
     claim(save, record["settings"], inputs, record["command"], RESULTS, **about)
     manifest = read_json(save / MANIFEST)
     if workers not in manifest["workers"]:

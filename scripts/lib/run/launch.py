@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, argument_parser, count, counted
@@ -106,22 +107,23 @@ def fixed(flags: Flags, free: Container[str] = ()) -> Flags:
 
 
 def arguments(
-    script: str, about: str, names: dict[str, str], words: list[str], add_options: Callable, refused: dict
+    script: str, names: list[str], words: list[str], add_options: Callable, refused: dict
 ) -> argparse.Namespace:
     """Returns what a script that trains was called with: its own options; ``user``, further flags for
     fairseq-train; ``command``, its words.
 
     Args:
-        script: its name.
-        about: a sentence on what it does.
-        names: its arguments -> what each is; ``save`` among them.
+        script: its name; the comment at its head is the help.
+        names: its arguments; ``save`` among them.
         add_options: adds those besides devices, precision and --print by the ``add_argument`` that it gets.
         refused: flags of fairseq-train that it does not take -> why. Given, they raise UserError.
     """
-    parser = argument_parser(f"{about} The head of scripts/{script} says more.", prog=script)
-    for name, text in names.items():
+    lines = (Path(__file__).parents[2] / script).read_text(encoding="utf-8").splitlines()[1:]
+    head = "\n".join(line[2:] for line in takewhile(lambda line: line.startswith("#"), lines))
+    parser = argument_parser(head, prog=script)
+    for name in names:
         of_type = Path if name in ("checkpoint", "save") else str  # DATA may be several, joined by ':'
-        parser.add_argument(name, metavar=name.upper(), type=of_type, help=text)
+        parser.add_argument(name, metavar=name.upper(), type=of_type)
     group = parser.add_mutually_exclusive_group()
     number = "GPUs to train on (default: as many of the visible ones as are of use)"
     group.add_argument("--gpus", type=count, metavar="N", help=number)
@@ -193,10 +195,15 @@ def choose_optimizer(training: Training) -> None:
     flags.set(option, record.get("settings", {}).get(option) or default)
 
 
-def check_gpus(flags: Flags) -> None:
-    """Raises UserError if PyTorch sees fewer GPUs than this call trains on."""
+def check_gpus(flags: Flags, asked: int | None = None) -> None:
+    """Raises UserError if PyTorch sees fewer GPUs than this call trains on, or, unless ``asked`` for none,
+    GPUs where nvidia-smi, which counts them, does not."""
     import torch
 
+    if "--cpu" in flags:
+        if asked is None and (seen := torch.cuda.device_count()):
+            raise UserError(f"PyTorch sees {counted(seen, 'GPU')}, nvidia-smi none: give --gpus N or --cpu")
+        return
     # of several machines, a process each, or each as many as it has
     wanted = 1 if "--distributed-init-method" in flags else flags.whole("--distributed-world-size")
     if (seen := torch.cuda.device_count()) < wanted:
@@ -207,13 +214,15 @@ def check_gpus(flags: Flags) -> None:
 
 def as_bash(training: Training) -> str:
     """Returns a training as variables of bash."""
-    if not training.args.print and "--cpu" not in training.flags:
-        check_gpus(training.flags)
+    if not training.args.print:
+        check_gpus(training.flags, training.args.gpus)
     choose_optimizer(training)
     training.choose_checkpoints()
     args, note = training.args, training.note
     texts = {"save": str(args.save), "data": training.data, "note": note, "print": "1" * args.print}
     texts["record"] = "" if args.print else json.dumps(training.record(), default=str)
+    # of processes that train together, the first holds the folder, and evaluates
+    texts["first"] = "1" * (training.flags.value("--distributed-rank") in (None, "0"))
     lists = {"flags": training.flags.words(), "evaluation": training.evaluation or []}
     lists["drop"] = training.dropped
     lines = [f"{name}={shlex.quote(text)}" for name, text in texts.items()]

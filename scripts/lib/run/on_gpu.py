@@ -37,19 +37,22 @@ def visible_gpus(environment: Mapping[str, str] = os.environ) -> list[str]:
     asked = environment.get("CUDA_VISIBLE_DEVICES")
     if asked is None:
         return there
-    gpus = []
+    gpus = {}
     for name in asked.split(","):  # CUDA sees the ones before the first that does not exist
         if not name or name.startswith("-") or (name.isdigit() and int(name) >= len(there) > 0):
             break
-        gpus.append(there[int(name)] if name.isdigit() and there else name)
-    return gpus
+        gpus[there[int(name)] if name.isdigit() and there else name] = True
+    return [*gpus]
 
 
 def acquire(gpus: list[str], number: int) -> dict[str, int]:
     """Waits for ``number`` of the GPUs. Returns their names, each with the file descriptor whose lock holds
     it, which children inherit."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "exlm-gpus")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # not in /tmp, where others could put links
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # not in /tmp, where others could put links
+    except OSError as error:
+        raise UserError(f"{error}: set XDG_CACHE_HOME to a folder that you can write to") from None
     waiting = False
     while True:
         held = {}

@@ -25,6 +25,7 @@ K = ("--ext-state-num", "--repeat-times")  # states of a masked token, or copies
 REFUSED = {
     "--save-dir": "is SAVE",
     "--max-sentences": "is an old name: give --batch-size, which is that of an update",
+    "--distributed-world-size": "is --gpus",
 }
 # Flags that a resumed pre-training may change: how long it trains, when to validate and stop
 FREE = (
@@ -73,15 +74,8 @@ def resolve(corpus: str, words: list[str]) -> Training:
 
 def training_of(corpus: str, words: list[str]) -> Training:
     """Returns a pre-training, whose data were not looked at."""
-    sub, what = ("smiles", "molecules, written as SMILES") if corpus == "smiles" else ("", "text")
-    names = {
-        "model": f"of configs/model/{sub}, such as exlm, mlm",
-        "size": f"of configs/pretrain/{sub}",
-        "data": f"made by prepare_{corpus}.py; several are joined by ':'",
-        "save": "the folder for checkpoints and log",
-    }
-    about = f"Pre-trains one model on {what}."
-    args = arguments(f"pretrain_{corpus}.sh", about, names, words, add_options, REFUSED)
+    sub, names = "smiles" if corpus == "smiles" else "", ["model", "size", "data", "save"]
+    args = arguments(f"pretrain_{corpus}.sh", names, words, add_options, REFUSED)
     user, batch = args.user, "--batch-size" if corpus == "text" else "--max-tokens"
     if "--update-freq" in user and batch not in user:
         raise UserError(f"--update-freq needs {batch}, the batch of a step; see --help")

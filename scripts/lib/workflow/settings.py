@@ -112,7 +112,7 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     for name in ("moleculenet", "models"):
         paths |= {f"{name} {key}": path for key, path in getattr(settings, name).items()}
     for name, path in ((name, Path(path)) for name, path in paths.items() if path):
-        files = [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
+        files = [file for file in (path, *sorted(path.rglob("[!.]*"))) if file.is_file()]
         values[name] = sha256(*files, most=MOST_HASHED)
     sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
     for path in (*CONFIGS.rglob("*.flags"), *CONFIGS.rglob("*.grid")):

@@ -40,14 +40,14 @@ esac
     record = json.dumps({**record, "start": None, "evaluated": True, "workers": 1})
     save = tmp_path / "a b"
     lists = "flags=(--lr 1) evaluation=(--device cpu) drop=(checkpoint_last.pt)"
-    plan = f"save='{save}' data=d note= print= record='{record}' {lists}"
+    plan = f"save='{save}' data=d note= print= first=1 record='{record}' {lists}"
     text = f"source {ROOT}/scripts/lib/common.sh; settle plan; run fairseq-train d ${{flags[@]}}; evaluate"
     command = ["bash", "-euo", "pipefail", "-c", text]
 
     def call(does, start=subprocess.run, **more):
         write_file(tmp_path / "plan", more.get("plan", plan))
         write_file(tmp_path / "does", does)
-        environment = {**os.environ, "EXLM_PYTHON": str(python), "RANK": more.get("rank", "0")}
+        environment = {**os.environ, "EXLM_PYTHON": str(python)}
         return start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
     call.save, call.plan = save, plan
@@ -81,13 +81,14 @@ def test_a_limit_of_time_is_no_end(bash):
 
 
 def test_the_first_of_several_processes_acts_for_all(bash):
-    done = bash("exit 0", rank="1")
+    done = bash("exit 0", plan=bash.plan.replace("first=1", "first="))
     assert (done.returncode, done.stdout) == (0, "-m fairseq_cli.train d --lr 1\n")
     assert not bash.save.exists()
 
 
 def test_a_folder_is_of_one_run(bash):
     assert bash("exit 1").returncode == 1  # fails at once
+    write_file(bash.save / "imported.pt", "")
     other = bash.plan.replace('"1"', '"2"')
     assert bash("exit 0", plan=other).returncode == 0
     for name in ("checkpoint_last.pt", "checkpoint_best.pt", "checkpoint_best.pt.17.tmp"):

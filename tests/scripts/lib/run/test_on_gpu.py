@@ -44,10 +44,13 @@ def test_visible_gpus(machine, monkeypatch, asked, found):
     assert on_gpu.visible_gpus({}) == []
 
 
-def test_gpus_that_pytorch_does_not_see(monkeypatch):
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    with pytest.raises(UserError, match="PyTorch sees 0 of 2 GPUs"):
+def test_gpus_that_pytorch_does_not_see_or_sees_alone(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with pytest.raises(UserError, match="PyTorch sees 1 of 2 GPUs"):
         check_gpus(Flags.of("--distributed-world-size 2"))
+    with pytest.raises(UserError, match="PyTorch sees 1 GPU, nvidia-smi none"):
+        check_gpus(Flags.of("--cpu"))
+    check_gpus(Flags.of("--cpu"), 0)  # asked for
 
 
 def test_two_jobs_never_get_one_gpu(machine, capsys):
