@@ -63,7 +63,7 @@ def measured(tmp_path, *arguments) -> dict:
 
 
 def test_the_command_reads_checkpoints_and_writes_json(pretrained, save_checkpoint, corpus, tmp_path):
-    flags = ["--data", corpus, "--mask-prob", 0.3, 0.5, "--max-sentences", 9, "--seed", 2]
+    flags = ["--data", corpus, "--mask-prob", 0.3, "--mask-prob", 0.5, "--max-sentences", 9, "--seed", 2]
     [found] = measured(tmp_path, "probe", pretrained, *flags)
     about = {"arch": "exlm_tiny", "k": 3, "updates": 12, "split": "valid", "seed": 2}
     assert {name: found[name] for name in about} == about and found["criterion"] == "nat_dag_loss_mlm"

@@ -85,7 +85,8 @@ def test_other_molecules_have_the_properties_and_the_scale_of_the_training(save_
 
 def test_outputs_of_another_task_and_those_that_are_not_finite(checkpoint, data, tmp_path, refused):
     of_rte = checkpoint({**GLUE, "classification_head_name": "rte"}, head="rte")
-    words = (shutil.copytree(data, tmp_path / "QQP-bin"), "--output", tmp_path / "out")
+    (tmp_path / "QQP-bin").symlink_to(data)
+    words = (tmp_path / "QQP-bin", "--output", tmp_path / "out")
     assert "RTE" in refused(evaluate.main, of_rte, *words)
     state = torch.load(path := checkpoint(), weights_only=False)
     state["model"]["classification_heads.h.out_proj.bias"][1] = math.nan
@@ -96,7 +97,7 @@ def test_outputs_of_another_task_and_those_that_are_not_finite(checkpoint, data,
 
 def test_what_is_refused_before_any_work(checkpoint, data, tmp_path, refused, monkeypatch):
     monkeypatch.setattr(evaluate, "predict", None)
-    words = (checkpoint(), data, "--output", tmp_path / "out", "--split", "valid", "tset")
+    words = (checkpoint(), data, "--output", tmp_path / "out", "--split", "valid", "--split", "tset")
     assert "tset" in refused(evaluate.main, *words)
     builders.write_file(tmp_path / "out" / "checkpoint_last.pt", "")
     assert "an unfinished training" in refused(evaluate.main, *words[:4])

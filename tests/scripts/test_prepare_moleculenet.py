@@ -181,7 +181,8 @@ def test_cells_that_are_no_labels(prepare):
 def test_names_of_missing_labels(prepare):
     """Of two assays that complement each other no row is lost."""
     rows = [f"{s};{i if i % 2 else 'n/a'};{'Missing' if i % 2 else i}" for i, s in enumerate(MOLECULES)]
-    prepare([*rows, "CCCO;N/A;missing"], *REGRESSION, "--missing", "N/A", "missing", header="smiles;a;b")
+    missing = ["--missing", "N/A", "--missing", "missing"]
+    prepare([*rows, "CCCO;N/A;missing"], *REGRESSION, *missing, header="smiles;a;b")
     found = {line - 2: labels for line, *_, labels in prepare.read()}
     assert len(found) == 31 and all(found[i][1 - i % 2] == i and np.isnan(found[i][i % 2]) for i in range(30))
 

@@ -24,7 +24,7 @@ MOLECULES = ["CCO", "F/C=C\\F", "C[N+](C)(C)C.[Cl-]", "Brc1ccccc1", "C[C@H](N)C(
 def prepare(output, *train, flags=(), workers=1) -> tuple[list[str], list[tuple[str, ...]]]:
     """The molecules of train, and (file, line, reason, input) of the rejected."""
     valid = () if "--valid-share" in flags else ("--valid", write(output.parent / "valid.txt", ["CC", "CN"]))
-    words = (output, "--train", *train, *valid, *flags, "--workers", workers)
+    words = (output, *(w for one in train for w in ("--train", one)), *valid, *flags, "--workers", workers)
     assert prepare_smiles.main(list(map(str, words))) == 0
     with (output / "rejected.tsv").open(newline="") as file:
         rows = list(csv.reader(file, dialect="excel-tab"))

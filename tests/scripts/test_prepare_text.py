@@ -56,7 +56,8 @@ def test_every_layout_in_a_folder_and_named(layout, compress, prepare, tmp_path,
     files = write_corpus(tmp_path / "corpus", layout, compress)
     write_file(tmp_path / "corpus" / ".hidden", "no book")
     (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "to").symlink_to(tmp_path / "corpus")
+    for name in ("to", "again"):
+        (tmp_path / "linked" / name).symlink_to(tmp_path / "corpus")
     plain = ("--layout", "books") if layout == "books" else ()
     for out, sources in (("a", files), ("b", [tmp_path / "linked"])):
         found, result = prepare(*sources, flags=plain, out=out)

@@ -1,5 +1,6 @@
 """What setup_env.sh installs, in which order; it does so again only if what it depends on changes."""
 
+import os
 import subprocess
 import sys
 
@@ -18,10 +19,12 @@ def test_the_order_of_the_installation_and_when_it_is_renewed(tmp_path):
     log, python = tmp_path / "log", write_file(tmp_path / ".venv" / "bin" / "python", "")
     python.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\necho "$@" >>{log}\n')
     python.chmod(0o755)
+    environment = {**os.environ, "EXLM_VENV": "../.venv", "PYTHON": "false"}  # which is for a new one
 
     def setup(*arguments) -> list[str]:
         log.write_text("")
-        subprocess.run(["bash", "scripts/setup_env.sh", *arguments], cwd=tmp_path, check=True)
+        command = ["bash", "../scripts/setup_env.sh", *arguments]
+        subprocess.run(command, cwd=tmp_path / ".venv", env=environment, check=True)
         return [line.split("--no-input ")[1] for line in log.read_text().splitlines()]
 
     tools, torch, fairseq, rest, last = setup("test")

@@ -53,6 +53,7 @@ def test_blank_short_and_long_rows(rows, folder, monkeypatch):
         ("a.cxsmiles", "CCO |atomProp|\r\n", {1: ["CCO", "|atomProp|"]}),
         ("a.smi", "\nsmiles id\nCCO x\n", {3: ["CCO", "x"]}),
         ("a.csv", "\n , \nsmiles,y\nC,1\n", {4: ["C", "1"]}),
+        ("a.csv", f"smiles,y\nC,{'1' * 200_000}\n", {2: ["C", "1" * 200_000]}),
         ("a.tab", "y\tSmiles\n1\tCCO\n", {2: ["1", "CCO"]}),
         ("a.txt", "\ufeffid;smiles\n1,5;CCO\n", {2: ["1,5", "CCO"]}),
     ],
