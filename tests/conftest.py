@@ -123,10 +123,8 @@ def pretrained(corpus, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def checkpoints(save_checkpoint) -> dict[str, Path]:
     """A pre-trained checkpoint of each of builders.KINDS."""
-    return {
-        name: save_checkpoint(arch, criterion, **flags)
-        for name, (arch, criterion, flags) in builders.KINDS.items()
-    }
+    kinds = builders.KINDS.items()
+    return {name: save_checkpoint(arch, criterion, **flags) for name, (arch, criterion, flags) in kinds}
 
 
 @pytest.fixture(scope="session")

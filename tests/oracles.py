@@ -10,13 +10,9 @@ from torch import Tensor
 
 def paths(nodes: int, targets: int) -> Iterator[tuple[int, ...]]:
     """All strictly increasing node sequences of the given length from the first to the last node."""
-    if targets < 1 or nodes < targets or (targets == 1 and nodes > 1):
-        return
-    if targets == 1:
-        yield (0,)
-        return
-    for middle in itertools.combinations(range(1, nodes - 1), targets - 2):
-        yield (0, *middle, nodes - 1)
+    for path in itertools.combinations(range(nodes), targets):
+        if path and (path[0], path[-1]) == (0, nodes - 1):
+            yield path
 
 
 def path_scores(match: Tensor, links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int, ...]]]:
@@ -30,21 +26,10 @@ def path_scores(match: Tensor, links: Tensor, n: int, m: int) -> list[tuple[floa
     return scores
 
 
-def weighted_paths(links: Tensor, n: int, m: int) -> list[tuple[float, tuple[int, ...]]]:
-    """Each path of m of n nodes with its probability among these, by links [L, L]."""
-    scores = path_scores(torch.zeros(m, n), links, n, m)
-    total = math.fsum(math.exp(score) for score, _ in scores)
-    return [(math.exp(score) / total, path) for score, path in scores]
-
-
-def dag_loss(
-    match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def dag_loss(match: Tensor, links: Tensor, node_lengths: Tensor, target_lengths: Tensor) -> tuple:
     """The log-probability [B], and its gradients: the probability, given the targets, of each (target, node)
     pair [B, M, L] and of each edge [B, L, L]."""
-    log_probs, nodes, edges = (
-        torch.zeros(t.shape, dtype=torch.float64) for t in (target_lengths, match, links)
-    )
+    log_probs, nodes, edges = (torch.zeros(t.shape).double() for t in (target_lengths, match, links))
     for b, sizes in enumerate(zip(node_lengths.tolist(), target_lengths.tolist(), strict=True)):
         scores = path_scores(match[b], links[b], *sizes)
         log_probs[b] = torch.tensor([score for score, _ in scores], dtype=torch.float64).logsumexp(0)
@@ -57,9 +42,7 @@ def dag_loss(
     return log_probs, nodes, edges
 
 
-def random_graph(
-    B: int, M: int, L: int, *, seed=0, dtype=torch.float64, scale=1.0, missing=0.0
-) -> tuple[Tensor, Tensor]:
+def random_graph(B: int, M: int, L: int, *, seed=0, dtype=torch.float64, scale=1.0, missing=0.0) -> tuple:
     """match [B, M, L] and row-normalised links [B, L, L], with a share of the edges missing (-inf)."""
     generator = torch.Generator().manual_seed(seed)
     match = -torch.rand(B, M, L, generator=generator, dtype=torch.float64) * 5 * scale
@@ -71,9 +54,7 @@ def random_graph(
     return match.to(dtype), links.to(dtype)
 
 
-def expand_sentence(
-    tokens: list[int], targets: list[int], k: int, *, bos: int, eos: int, pad: int
-) -> dict[str, list[int]]:
+def expand_sentence(tokens: list[int], targets: list[int], k: int, *, bos: int, eos: int, pad: int) -> dict:
     """States expansion of one unpadded sentence, token by token; the fields are those of StateLayout."""
     originals = [t if t != pad else s for s, t in zip(tokens, targets, strict=True)]
     given = len(tokens)

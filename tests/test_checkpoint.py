@@ -7,16 +7,7 @@ import pytest
 import torch
 
 from fs_plugins.checkpoint import load
-from fs_plugins.checkpoint_settings import read_settings
 from tests.support import builders
-
-
-def test_how_a_training_ran_stays_with_it():
-    """Whatever loads the model then does not compute its layers twice."""
-    groups = {"task": {"_name": "masked_lm"}, "criterion": {"_name": "masked_lm"}}
-    model = {"_name": "exlm_tiny", "dropout": 0.2, "checkpoint_activations": True}
-    read = read_settings({"cfg": {"model": model, **groups}})
-    assert vars(read.model) == {"_name": "exlm_tiny", "arch": "exlm_tiny", "dropout": 0.2}
 
 
 def test_a_relative_data_folder_is_found_above_the_checkpoint(save_checkpoint, tmp_path, corpus):

@@ -49,12 +49,8 @@ def called(words: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
-COMMANDS = [
-    pytest.param(*call, id=f"{page.name}-{i}-{Path(call[0]).name}")
-    for page in PAGES
-    for i, words in enumerate(commands(page))
-    if (call := called(words))
-]
+CALLS = [(p, i, call) for p in PAGES for i, words in enumerate(commands(p)) if (call := called(words))]
+COMMANDS = [pytest.param(*call, id=f"{page.name}-{i}-{Path(call[0]).name}") for page, i, call in CALLS]
 assert len(COMMANDS) > 40
 
 

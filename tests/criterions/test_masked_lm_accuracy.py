@@ -7,9 +7,7 @@ from fs_plugins.criterions.masked_lm_accuracy import MaskedLmAccuracy
 from tests.criterions.batch import BATCH, SENTENCES, WORDS, logged
 from tests.support import builders
 
-
-def loss_of(criterion, model, batch):
-    return criterion(MaskedLmConfig(tpu=False), builders.task(WORDS))(model, batch)
+ABOUT = MaskedLmConfig(tpu=False), builders.task(WORDS)
 
 
 def test_same_loss_gradient_and_figures_as_masked_lm():
@@ -18,7 +16,7 @@ def test_same_loss_gradient_and_figures_as_masked_lm():
         results = []
         for criterion in (MaskedLmLoss, MaskedLmAccuracy):
             mlm.zero_grad()
-            loss, sample_size, log = loss_of(criterion, mlm, batch)
+            loss, sample_size, log = criterion(*ABOUT)(mlm, batch)
             loss.backward()
             gradient = torch.cat([p.grad.flatten() for p in mlm.parameters() if p.grad is not None])
             results.append(({**log, "size": sample_size}, loss.detach(), gradient))
@@ -35,6 +33,6 @@ def test_counts_the_predictions_that_are_right():
     target[0, 2] = best[0, 2]
     for b, t in ((0, 3), (2, 1)):
         target[b, t] = WORDS.nspecial + int(best[b, t] == WORDS.nspecial)
-    _, sample_size, log = loss_of(MaskedLmAccuracy, mlm, {**BATCH, "target": target})
+    _, sample_size, log = MaskedLmAccuracy(*ABOUT)(mlm, {**BATCH, "target": target})
     assert (int(sample_size), int(log["right"])) == (3, 1)
     assert logged(MaskedLmAccuracy, log, {**log, "right": 2}, {**log, "right": 0})["accuracy"] == 33.33

@@ -16,14 +16,9 @@ def test_loss_is_that_of_the_groups():
     expected = 0.0
     for tokens, targets in SENTENCES:
         graph, _ = model(tokens[None], target=targets[None])
-        log_p = graph.logits()[0].log_softmax(-1)
+        states = graph.logits()[0].log_softmax(-1).unflatten(0, (-1, 3)).transpose(1, 2).tolist()
         y = graph.layout.targets[0].tolist()
-        groups = [
-            oracles.ctc_log_prob(
-                log_p[3 * m : 3 * m + 3, t].tolist(), log_p[3 * m : 3 * m + 3, WORDS.unk()].tolist()
-            )
-            for m, t in enumerate(y)
-        ]
+        groups = (oracles.ctc_log_prob(p[t], p[WORDS.unk()]) for p, t in zip(states, y, strict=True))
         expected -= sum(groups) / len(y)
     assert loss.item() == pytest.approx(expected, rel=1e-10)
     assert (sample_size, log["targets"], log["nodes"], log["nonfinite"]) == (3, 9, 27, 0)

@@ -56,9 +56,8 @@ def test_use_of_states_is_logged_at_validation():
     vectors = torch.randn(3, 1, 32, generator=torch.Generator().manual_seed(1))  # tell the states apart
     with torch.no_grad():
         model.encoder.lm_head.weight.mul_(20)
-    model.encoder.sentence_encoder.emb_layer_norm_after.register_forward_hook(
-        lambda module, args, x: (x.unflatten(1, (-1, 3)) + vectors[:, 0]).flatten(1, 2)
-    )
+    norm = model.encoder.sentence_encoder.emb_layer_norm_after
+    norm.register_forward_hook(lambda _, args, x: (x.unflatten(1, (-1, 3)) + vectors[:, 0]).flatten(1, 2))
     rows = []
     for tokens, targets in SENTENCES:
         with torch.no_grad():

@@ -41,12 +41,10 @@ class EmulatedKernels:
         run = self._library.exlm_dag_forward_cuda
         return run(B, M, L, match, links, n, m, log_prob, own.data_ptr(), None)
 
-    def exlm_dag_backward_cpu(
-        self, dtype, B, M, L, grad, match, links, n, m, alpha, grad_match, grad_links, threads
-    ):
+    def exlm_dag_backward_cpu(self, dtype, B, M, L, grad, match, links, n, m, a, grad_match, grad_links, _):
         ctypes.memset(grad_match, 0xFF, B * M * L * 4)
         ctypes.memset(grad_links, 0xFF, B * L * L * 4)
-        own, workspace = self._alphas[alpha].data_ptr(), poisoned(2 * B * M * L)
+        own, workspace = self._alphas[a].data_ptr(), poisoned(2 * B * M * L)
         run = self._library.exlm_dag_backward_cuda
         return run(B, M, L, grad, match, links, n, m, own, grad_match, grad_links, workspace.data_ptr(), None)
 

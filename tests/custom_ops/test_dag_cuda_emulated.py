@@ -17,9 +17,8 @@ from tests.custom_ops import test_dag_loss as cases
 from tests.custom_ops.test_dag_loss import gradients, lengths, peaked_graph
 
 CPU = torch.device("cpu")
-pytestmark = pytest.mark.skipif(
-    shutil.which("g++") is None or sys.platform != "linux", reason="the emulated kernels need g++ on Linux"
-)
+LACKING = shutil.which("g++") is None or sys.platform != "linux"
+pytestmark = pytest.mark.skipif(LACKING, reason="the emulated kernels need g++ on Linux")
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +40,9 @@ def each(request, emulated):
     emulated(request.param)
 
 
-def truth(*arguments, weights=None):
+def truth(match, links, n, m):
     """float64, by the reference."""
-    match, links, n, m = arguments
-    return gradients(dag_loss_reference, match.double(), links.double(), n, m, weights)
+    return gradients(dag_loss_reference, match.double(), links.double(), n, m)
 
 
 def assert_close(actual, expected, rtol, atol):

@@ -11,14 +11,12 @@ from fs_plugins.custom_ops.dag_loss import dag_loss
 from fs_plugins.exlm.alignment import dag_loss_reference
 from tests import oracles
 
+lengths = torch.tensor  # of sentences
+
 
 @pytest.fixture(params=[dag_loss, dag_loss_reference], ids=["compiled", "reference"])
 def loss(request):
     return request.param
-
-
-def lengths(values, device="cpu"):
-    return torch.tensor(values, device=device)
 
 
 def gradients(loss, match, links, n, m, weights=None):
@@ -108,7 +106,7 @@ def test_only_path_runs_through_vanishing_edges(loss, device):
 
 def test_padding_is_never_read(loss, device):
     match, links = oracles.random_graph(2, 5, 9, seed=1, dtype=torch.float32)
-    n, m = lengths([6, 9], device), lengths([3, 5], device)
+    n, m = lengths([6, 9], device=device), lengths([3, 5], device=device)
     clean = gradients(loss, match.to(device), links.to(device), n, m)
     for padding in (17.0, math.nan):
         match[0, 3:], match[0, :, 6:] = padding, -padding
@@ -132,7 +130,7 @@ def test_nan_is_not_hidden(loss, device, where):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_is_computed_in_float32(device, dtype):
     match, links = oracles.random_graph(2, 4, 8, seed=4, dtype=dtype)
-    n, m = lengths([8, 7], device), lengths([4, 4], device)
+    n, m = lengths([8, 7], device=device), lengths([4, 4], device=device)
     low = gradients(dag_loss, match.to(device), links.to(device), n, m)
     full = gradients(dag_loss, match.float().to(device), links.float().to(device), n, m)
     assert low[0].dtype == torch.float32 and torch.equal(low[0], full[0])
@@ -174,7 +172,7 @@ def test_two_and_three_threads_give_the_bits_of_one(B, M, L, dtype, monkeypatch)
 
 def test_opcheck(device):
     match, links = oracles.random_graph(2, 3, 6, seed=8, dtype=torch.float32)
-    arguments = match.to(device), links.to(device), lengths([6, 5], device), lengths([3, 2], device)
+    arguments = [t.to(device) for t in (match, links, lengths([6, 5]), lengths([3, 2]))]
     torch.library.opcheck(torch.ops.exlm.dag_forward, arguments)
     alpha = torch.ops.exlm.dag_forward(*arguments)[1]
     torch.library.opcheck(torch.ops.exlm.dag_backward, (torch.ones(2, device=device), *arguments, alpha))
@@ -183,11 +181,7 @@ def test_opcheck(device):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_arguments_beyond_which_a_kernel_would_read(monkeypatch, compiled):
     monkeypatch.setattr("fs_plugins.custom_ops.dag_loss._compiled", lambda device: compiled)
-    n, m = torch.tensor([6, 6]), torch.tensor([3, 3])
-    for links, nodes, targets in (
-        (torch.zeros(2, 6, 5), n, m),
-        (torch.zeros(2, 6, 6), torch.tensor([7, 6]), m),
-        (torch.zeros(2, 6, 6), n, torch.tensor([-1, 3])),
-    ):
+    n, m, links = lengths([6, 6]), lengths([3, 3]), torch.zeros(2, 6, 6)
+    for wrong in ((links[:, :, :5], n, m), (links, lengths([7, 6]), m), (links, n, lengths([-1, 3]))):
         with pytest.raises(ValueError):
-            dag_loss(torch.zeros(2, 3, 6), links, nodes, targets)
+            dag_loss(torch.zeros(2, 3, 6), *wrong)

@@ -30,9 +30,7 @@ def test_plain_pytorch_serves_where_nothing_was_built(fresh, caplog):
 
 
 # of another version; of this one, but without a function
-@pytest.mark.parametrize(
-    ("version", "says"), [(1, "another version"), (library.VERSION, "exlm_dag_forward_cpu")]
-)
+@pytest.mark.parametrize(("version", "says"), [(1, "another version"), (library.VERSION, "dag_forward_cpu")])
 def test_library_that_does_not_fit_is_refused(fresh, caplog, version, says):
     if shutil.which("g++") is None:
         pytest.skip("no g++")

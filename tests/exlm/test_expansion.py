@@ -14,10 +14,6 @@ BOS, PAD, EOS, UNK, MASK = 0, 1, 2, 3, 99
 SPECIAL = {"bos": BOS, "eos": EOS, "pad": PAD}
 
 
-def expand(tokens, targets, k):
-    return expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL)
-
-
 @st.composite
 def sentences(draw):
     """A sentence as masked_lm makes it: masked, replaced and kept targets, <s> and </s> possibly among
@@ -38,7 +34,7 @@ def sentences(draw):
 def test_equals_expansion_token_by_token(batch_of, k):
     tokens, targets = pad_sequence([torch.tensor(pairs) for pairs in batch_of], True, PAD).unbind(-1)
     kept = tokens.clone(), targets.clone()
-    layout = expand(tokens, targets, k)
+    layout = expand_states(tokens, targets.ne(PAD), targets, k, **SPECIAL)
     assert torch.equal(tokens, kept[0]) and torch.equal(targets, kept[1])  # the caller's batch is untouched
     lengths = []
     for b, sentence in enumerate(batch_of):
@@ -61,4 +57,4 @@ def test_equals_expansion_token_by_token(batch_of, k):
 def test_a_sentence_has_to_start_with_bos():
     tokens = torch.tensor([[BOS, 5, EOS], [7, 5, EOS]])
     with pytest.raises(ValueError, match="sentence 1 "):
-        expand(tokens, torch.full_like(tokens, PAD), 2)
+        expand_states(tokens, torch.zeros_like(tokens, dtype=torch.bool), tokens, 2, **SPECIAL)

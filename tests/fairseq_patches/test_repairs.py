@@ -149,6 +149,15 @@ def test_an_epoch_on_changing_numbers_of_workers_has_every_sample_once(steps, wo
     assert state["epoch"] == 2 and state["iterations_in_epoch"] == 0
 
 
+def test_later_epochs_of_a_resumed_run_count_from_their_own_start():
+    begun, resumed = batches_of(24, 1, 0), batches_of(24, 4, 0)
+    [*itertools.islice(begun.next_epoch_itr(), 6)]
+    resumed.load_state_dict(begun.state_dict())
+    [*resumed.next_epoch_itr()]
+    [*itertools.islice(resumed.next_epoch_itr(), 3)]
+    assert resumed.state_dict()["seen_batches"] == 3 * 4
+
+
 def test_batches_of_another_size_are_resumed_at_the_same_share():
     iterator = batches_of(20, 1, 0)
     for _ in itertools.islice(iterator.next_epoch_itr(), 10):

@@ -89,9 +89,8 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
                 asked_for(folder, **{flag: path})
     start.touch()
     assert asked_for(folder, finetune_from_model=start) == str(start)
-    assert asked_for(tmp_path, restore_file=tmp_path / "mine.pt") == str(
-        tmp_path / "mine.pt"
-    )  # yet to be saved
+    mine = tmp_path / "mine.pt"  # yet to be saved
+    assert asked_for(tmp_path, restore_file=mine) == str(mine)
     (folder / "checkpoint_last.pt").touch()
     resumed = asked_for(folder, finetune_from_model=tmp_path / "gone.pt")
     assert resumed == str(folder / "checkpoint_last.pt")

@@ -24,9 +24,5 @@ def transformers(tmp_path_factory):
 @pytest.fixture(scope="session")
 def load(transformers):
     """load(class name, folder, ...) -> a model, its tokenizer, or another thing of transformers'."""
-
-    def load(name: str, folder, **options):
-        options = {"trust_remote_code": True, **options}
-        return getattr(transformers, name).from_pretrained(str(folder), **options)
-
-    return load
+    trust = {"trust_remote_code": True}
+    return lambda name, folder, **more: getattr(transformers, name).from_pretrained(folder, **trust | more)

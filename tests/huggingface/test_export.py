@@ -20,7 +20,6 @@ from fs_plugins.huggingface.export import export
 from fs_plugins.inference import load as load_model
 from tests.models.test_parity import case, flags_of
 from tests.support import builders
-from tests.support.builders import EXPORTED
 
 TOKENS = torch.tensor([[0, 5, 8, 6, 7, 2], [0, 4, 9, 2, 1, 1]])
 GLUE = {"_name": "sentence_prediction", "classification_head_name": "glue", "regression_target": False}
@@ -44,7 +43,7 @@ def assert_comes_back(path, folder, to, but: tuple[str, ...] = (), data=None) ->
         assert now.dictionary.symbols == was.dictionary.symbols
 
 
-@pytest.mark.parametrize("kind", EXPORTED)
+@pytest.mark.parametrize("kind", builders.EXPORTED)
 def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path):
     """To the bit, and again to an export of the same files, which hold no paths."""
     assert_comes_back(checkpoints[kind], folders[kind], tmp_path, data=corpus)
@@ -56,16 +55,11 @@ def test_there_and_back(kind, checkpoints, folders, corpus, tmp_path):
 
 
 def molecule_checkpoint(save_checkpoint, kind, names, mean, std, data="nowhere", arch="exlm_base"):
-    symbols = builders.dictionary(builders.ATOMS)
-    info = PropertyInfo(kind, names, mean, std)
-    return save_checkpoint(
-        arch,
-        {"_name": "molecule_property", "classification_head_name": "property"},
-        {"_name": "molecule_property", "data": str(data)},
-        symbols=symbols,
-        heads=[("classification", "property", len(names))],
-        task_state={"molecule_property": {**info.to_dict(), "symbols": symbols.symbols}},
-    )
+    symbols, name = builders.dictionary(builders.ATOMS), {"_name": "molecule_property"}
+    state = {**PropertyInfo(kind, names, mean, std).to_dict(), "symbols": symbols.symbols}
+    more = {"heads": [("classification", "property", len(names))], "task_state": {name["_name"]: state}}
+    groups = {**name, "classification_head_name": "property"}, {**name, "data": str(data)}
+    return save_checkpoint(arch, *groups, symbols=symbols, **more)
 
 
 LOSSES = {"glue": F.cross_entropy, "classification": F.binary_cross_entropy_with_logits}

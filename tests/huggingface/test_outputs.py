@@ -9,9 +9,8 @@ from fs_plugins.checkpoint_folder import esm_names
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
 from fs_plugins.inference.masked_prediction import MaskedPredictor
 from tests.support import builders
-from tests.support.builders import DAG, EXPORTED, KINDS, WORDS
 
-SYMBOLS = builders.dictionary(WORDS)
+SYMBOLS = builders.dictionary(builders.WORDS)
 SENTENCES = [  # the last but one without </s>, the last one without masks
     builders.sentence(SYMBOLS, 7, [2, 5]),
     builders.sentence(SYMBOLS, 4, [1, 2, 4], seed=1),
@@ -25,7 +24,7 @@ IS_TOKEN = TOKENS.ne(SYMBOLS.pad())
 INPUTS = {"input_ids": TOKENS, "attention_mask": IS_TOKEN.long()}
 
 
-@pytest.fixture(params=EXPORTED)
+@pytest.fixture(params=builders.EXPORTED)
 def kind(request) -> str:
     return request.param
 
@@ -55,10 +54,8 @@ def test_logits_at_masks_are_the_predictions(open_export, loaded):
     model, info = open_export("AutoModelForMaskedLM", output_loading_info=True)
     assert not any(info.values())
     logits = model.eval()(**INPUTS).logits[masked]
-    expected, log_probs = (
-        MaskedPredictor(loaded.model).token_log_probs(TOKENS, masked),
-        logits.log_softmax(-1),
-    )
+    expected = MaskedPredictor(loaded.model).token_log_probs(TOKENS, masked)
+    log_probs = logits.log_softmax(-1)
     torch.testing.assert_close(log_probs.exp(), expected.exp(), rtol=0, atol=1e-5)
     possible = expected > -20
     torch.testing.assert_close(log_probs[possible], expected[possible], rtol=1e-4, atol=1e-4)
@@ -75,7 +72,7 @@ def test_loss_and_gradients_are_those_of_fairseq(kind, open_export, loaded):
     sample = {"net_input": {"src_tokens": tokens}, "target": target}
     sample |= {"nsentences": len(tokens), "ntokens": int(mask.sum())}
     task = builders.task(SYMBOLS)
-    is_dag = KINDS[kind][1] == DAG
+    is_dag = builders.KINDS[kind][1] == builders.DAG
     criterion = NatDagLossMLM(task) if is_dag else MaskedLmLoss(MaskedLmConfig(tpu=False), task)
     loss, sample_size, _ = criterion(loaded.model, sample)
     (loss / sample_size).backward()

@@ -11,11 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(path for path in (ROOT / "pretrained").iterdir() if path.is_dir())
 
 
-@pytest.fixture(params=FOLDERS, ids=lambda path: path.name)
-def folder(request) -> Path:
-    return request.param
-
-
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_it_comes_back_and_leaves_again(folder, tmp_path):
     """Settings, tokenizer, weights and code, to the bit, by way of fairseq's model. If not, export it anew:
     ``export(folder, other, half=True)``."""

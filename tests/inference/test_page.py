@@ -74,4 +74,3 @@ def test_heatmap_shows_the_transition_matrix_and_any_tokens(graph, tmp_path):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a font without the letter draws a box
         figure.savefig(tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -7,7 +7,6 @@ import torch
 
 from fs_plugins.inference import load
 from tests.support import builders
-from tests.support.builders import WORDS
 
 TEXT = "this is <mask> news , and I am <mask> to see it ."
 SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
@@ -16,7 +15,7 @@ SPECIAL = {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}
 def test_the_graph_is_the_models(save_checkpoint):
     model = load(save_checkpoint("exlm_base", ext_state_num=2), device="cpu")
     model = pickle.loads(pickle.dumps(model))  # as joblib and multiprocessing do
-    graph = model.graph(TEXT, top=len(WORDS))
+    graph = model.graph(TEXT, top=len(builders.WORDS))
     assert graph.tokens == ["<s>", *TEXT.split(), "</s>"] and graph.unknown == []
     assert [(state.token, state.mask) for state in graph.states[::2]] == [(0, 0), (3, 1), (9, 2), (14, 0)]
     symbols = model.checkpoint.dictionary
@@ -28,7 +27,7 @@ def test_the_graph_is_the_models(save_checkpoint):
     for u, state in enumerate(graph.states):
         for token in state.tokens:
             assert token.prob == pytest.approx(float(probs[u, symbols.index(token.symbol)]), rel=1e-4)
-        top = probs[u].topk(len(WORDS)).indices.tolist()
+        top = probs[u].topk(len(builders.WORDS)).indices.tolist()
         assert [token.symbol for token in state.tokens] == [symbols[i] for i in top]
 
 

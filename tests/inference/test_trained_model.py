@@ -100,6 +100,20 @@ def test_a_pair_is_refused_by_a_model_of_single_sentences(save_checkpoint, corpu
         assert [row is not None for row, _ in found] == [False, True]
 
 
+def test_molecules_are_read_as_in_training(save_checkpoint):
+    path = molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,))
+    assert load(path, device="cpu").symbols("OCC") == ["C", "C", "O"]
+    state = torch.load(path)
+    state["task_state"]["molecule_property"] |= {"canonical": False, "allow_valence": True}
+    state["cfg"]["task"]["tokens_per_molecule"] = 9
+    torch.save(state, path)
+    model = load(path, device="cpu")
+    assert model.symbols("OCC") == ["O", "C", "C"] and model.limit == 9
+    assert len(model.symbols("CN(C)(C)(C)C")) == 12
+    model.checkpoint.cfg.task.repeat_times = 64  # of the model's 256 positions
+    assert model.checkpoint.longest == 4
+
+
 def test_a_tuple_of_molecules_is_no_pair(save_checkpoint):
     model = load(molecule_checkpoint(save_checkpoint, "regression", ("y",), (0.0,), (1.0,)), device="cpu")
     smiles, _ = zip(("CCN", 1), ("CO", 2), strict=True)

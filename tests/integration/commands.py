@@ -156,10 +156,8 @@ def train_on_two(*runs: list) -> list[Run]:
     """
     port, processes = free_port(), []
     for rank in (0, 1):
-        workers = [
-            *("--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"),
-            *("--distributed-init-method", f"tcp://localhost:{port}", "--distributed-rank", rank),
-        ]
+        workers = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
+        workers += ["--distributed-init-method", f"tcp://localhost:{port}", "--distributed-rank", rank]
         flags = [list(map(str, [*run, *workers])) for run in runs]
         command = [sys.executable, "-W", "ignore", "-c", WORKER, json.dumps(flags)]
         processes.append(start_process(command, GLOO_SOCKET_IFNAME="lo"))

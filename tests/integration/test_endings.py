@@ -8,7 +8,7 @@ import torch
 from fairseq.trainer import Trainer
 
 from fs_plugins.files import UNFINISHED
-from tests.integration.commands import pretraining, train
+from tests.integration.commands import assert_same_model, pretraining, train, variant
 from tests.support import pages
 
 FLAGS = ("--cpu", "--batch-size", 43, "--lr", 2e-2, "--max-epoch", 30, "--patience", 3)
@@ -50,22 +50,14 @@ def test_without_an_optimizer_a_run_begins_anew_by_intent_alone(corpus, tmp_path
     assert [*train(*more, "--reset-optimizer").losses()] == [1, 2, 3, 4, 5]
 
 
-@pytest.fixture
-def finetune(toy_inputs, tmp_path):
-    """finetune(SAVE, FLAG...) -> what the script says."""
-    inputs = ("RTE", toy_inputs / "checkpoints/exlm.pt", toy_inputs / "glue")
-
-    def call(save, *flags, **more) -> str:
-        words = (*FLAGS, *flags)
-        return pages.run("finetune_glue", *inputs, tmp_path / save, *words, **more)
-
-    return call
-
-
 @SLOW
-def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
+def test_an_early_stop_that_is_interrupted(toy_inputs, stopped, tmp_path):
     """Before validations are counted, while they are, and before the best epoch is scored: it has the best
     epoch and the scores of one that is not."""
+
+    def finetune(save, *flags, **more):
+        inputs = ("RTE", toy_inputs / "checkpoints/exlm.pt", toy_inputs / "glue", tmp_path / save)
+        pages.run("finetune_glue", *inputs, *FLAGS, *flags, **more)
 
     def evaluation_is_killed(command, log):
         return pages._run(command, log) if command[0] == "fairseq-train" else 9
@@ -91,3 +83,21 @@ def test_an_early_stop_that_is_interrupted(finetune, stopped, tmp_path):
         assert outcome(save) == outcome("whole")
     names = {path.name.split("_")[0] for path in (tmp_path / "whole").glob("*.pt")}
     assert names == {"checkpoint", "checkpoint.best"} and not (tmp_path / "whole/checkpoint_last.pt").exists()
+
+
+@SLOW
+@pytest.mark.parametrize("name", ["exlm", "repeated-mlm"])
+def test_stopped_in_mid_epoch_and_resumed_is_uninterrupted(name, corpus, tmp_path, stopped):
+    """To the last bit, with dropout; batches are loaded in this process, by two others, then by one."""
+    flags = ["--update-freq", 2, "--dropout", 0.2, "--save-interval-updates", 4, "--max-update", 14]
+    whole = train(*variant(name, corpus, tmp_path / "whole", *flags))
+    assert whole.updates[8]["epoch"] == 1 and whole.updates[-1]["epoch"] == 2
+
+    with stopped(6):
+        train(*variant(name, corpus, tmp_path / "cut", *flags, "--num-workers", 2))
+    assert saved(tmp_path / "cut")[0] == 4
+    resumed = train(*variant(name, corpus, tmp_path / "cut", *flags, "--num-workers", 1))
+    assert list(resumed.losses()) == list(range(5, 15))
+    for figure in ("loss", "gnorm", "accuracy" if name == "repeated-mlm" else "bsz"):
+        assert resumed.values(figure) == whole.values(figure)[4:], figure
+    assert_same_model(*(tmp_path / run / "checkpoint_last.pt" for run in ("whole", "cut")))

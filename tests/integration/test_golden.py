@@ -19,9 +19,7 @@ STORED = commands.ROOT / "tests" / "integration" / "golden.csv"
 PINNED = re.search(r"^torch==(\S+)", (commands.ROOT / "constraints.txt").read_text(), re.MULTILINE)[1]
 
 
-@pytest.mark.skipif(
-    torch.__version__.split("+")[0] != PINNED, reason=f"the losses are those of torch {PINNED}"
-)
+@pytest.mark.skipif(torch.__version__.split("+")[0] != PINNED, reason=f"the losses are of torch {PINNED}")
 @pytest.mark.parametrize("name", ["mlm", "exlm", "exlm-no-transitions"])
 def test_losses_are_the_stored_ones(name, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(meters, "safe_round", lambda number, digits: float(number))  # log 6 digits

@@ -40,17 +40,13 @@ ALLOWED = {
     "fs_plugins/criterions/state_use.py divergences": 1,
 }
 # a model of configs/model, or ExLM on molecules, and a precision
-TRAININGS = (
-    "exlm-fp32 exlm-fp16 exlm-bf16 exlm-amp exlm-no-transitions-fp16 exlm-1d-rope-bf16 exlm-sparse-bf16"
-    " mlm-bf16 mlm-fp16 repeated-mlm-fp32 smiles-bf16"
-)
+TRAININGS = "exlm-fp32 exlm-fp16 exlm-bf16 exlm-amp exlm-no-transitions-fp16 exlm-1d-rope-bf16"
+TRAININGS += " exlm-sparse-bf16 mlm-bf16 mlm-fp16 repeated-mlm-fp32 smiles-bf16"
+LACKING = sys.platform != "linux" or shutil.which("g++") is None or torch.version.cuda is not None
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    sys.platform != "linux" or shutil.which("g++") is None or torch.version.cuda is not None,
-    reason="the pretended card needs Linux, g++ and a PyTorch without CUDA",
-)
+@pytest.mark.skipif(LACKING, reason="the pretended card needs Linux, g++ and a PyTorch without CUDA")
 def test_on_a_pretended_card():
     options = ["-q", "-p", "tests.support.pretended_card", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *options, "-o", "python_functions=card_*", __file__]

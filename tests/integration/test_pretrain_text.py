@@ -38,13 +38,10 @@ def test_two_processes_are_one_of_twice_the_accumulation(corpus, tmp_path):
     flags += ["--encoder-layers", "1", "--warmup-updates", "2", "--lr", "1e-2"]
     flags += ["--validate-interval-updates", "6", "--log-interval", "1"]
     command = ["bash", str(commands.ROOT / "scripts" / "pretrain_text.sh"), *words, str(tmp_path / "two")]
+    command += [*flags, "--update-freq", "1"]
     shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(commands.free_port())}
     shared |= {"GLOO_SOCKET_IFNAME": "lo", "EXLM_PYTHON": sys.executable}
-    processes = [
-        commands.start_process([*command, *flags, "--update-freq", "1"], RANK=rank, LOCAL_RANK=rank, **shared)
-        for rank in ("0", "1")
-    ]
-    commands.finish(*processes)
+    commands.finish(*(commands.start_process(command, RANK=r, LOCAL_RANK=r, **shared) for r in ("0", "1")))
     pages.run("pretrain_text", *words, tmp_path / "one", *flags, "--update-freq", 2)
     two, one = (commands.Run((tmp_path / name / "train.log").read_text()) for name in ("two", "one"))
     first, last = two.values("loss")[0], two.values("loss", "valid")[-1]

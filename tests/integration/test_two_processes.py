@@ -3,8 +3,6 @@
 Run with ``-s``, it prints the losses of both. As ``--batch-size`` is a process's, both make the same updates.
 """
 
-import re
-
 import pytest
 
 from tests.integration import commands
@@ -35,17 +33,12 @@ CASES |= {
 
 
 @pytest.fixture(scope="module")
-def data(corpus, tmp_path_factory):
-    folder, symbols = tmp_path_factory.mktemp("molecules"), prepared.ATOMS
-    for split, count in (("train", 120), ("valid", 8)):
-        builders.write_split(folder, split, prepared._sentences(count, 1, symbols), symbols)
-    return {"text": corpus, "molecules": folder}
-
-
-@pytest.fixture(scope="module")
-def both(data, tmp_path_factory):
+def both(corpus, tmp_path_factory):
     """name -> the run of one process; the runs, one after the other, of two (one of them may be of one); the
     folder of each."""
+    data, symbols = {"text": corpus, "molecules": tmp_path_factory.mktemp("molecules")}, prepared.ATOMS
+    for split, count in (("train", 120), ("valid", 8)):
+        builders.write_split(data["molecules"], split, prepared._sentences(count, 1, symbols), symbols)
     place, made, on_two = tmp_path_factory.mktemp("two"), {}, []
     for name, (model, kind, own, steps, begun) in CASES.items():
         folders, words = [place / name / processes for processes in ("one", "two")], [*PLAIN, *own]
@@ -59,10 +52,8 @@ def both(data, tmp_path_factory):
             last = [[*alone, "--save-dir", folders[1]]]
         on_two.append([*together, "--max-update", updates if last else 6])
         made[name] = one, first, last, folders
-    runs = {}
-    for (name, (one, first, last, folders)), run in zip(
-        made.items(), commands.train_on_two(*on_two), strict=True
-    ):
+    runs, done = {}, commands.train_on_two(*on_two)
+    for (name, (one, first, last, folders)), run in zip(made.items(), done, strict=True):
         runs[name] = one, [*first, run, *(train(*flags) for flags in last)], folders
     return runs
 
@@ -78,14 +69,3 @@ def test_losses_gradients_and_parameters_are_those_of_one(name, both):
         if figure == "loss":
             print(f"\n{name:36} one {wanted}\n{'':36} two {found}")
     commands.assert_same_model(*(folder / "checkpoint_last.pt" for folder in folders), 1e-5)
-
-
-@pytest.mark.slow
-def test_an_epoch_that_one_two_and_one_processes_train_has_every_sample_once(both, data):
-    _, (begun, run), (_, folder) = both["exlm, begun by one"]
-    state = commands.load_checkpoint(folder / "checkpoint_last.pt")["extra_state"]["train_iterator"]
-    assert (state["iterations_in_epoch"], state["seen_batches"]) == (6, 12)
-    more = [*PLAIN, "--max-update", 1000, "--max-epoch", 1]
-    rest = train(*variant("exlm", data["text"], folder, *more))
-    [blocks] = re.findall(r"loaded (\d+) blocks from: .*train", rest.text)
-    assert sum(sum(part.values("bsz")) for part in (begun, run, rest)) == int(blocks)

@@ -111,9 +111,7 @@ def test_mask_probability_seed_split_and_number_of_sentences(save_checkpoint):
     assert many["entropy"].tokens > 3 * few["entropy"].tokens
     assert (few["mask_prob"], many["mask_prob"]) == (0.1, 0.6)
     assert corpus_entropy(loaded) == corpus_entropy(loaded) != corpus_entropy(loaded, seed=2)
-    one, other = (
-        corpus_entropy(loaded, mask_prob=0.6, max_sentences=7, seed=seed)["entropy"] for seed in (1, 2)
-    )
+    one, other = (corpus_entropy(loaded, 0.6, max_sentences=7, seed=seed)["entropy"] for seed in (1, 2))
     assert one.sentences == other.sentences == 7 and one != other
     everything = {"mask_prob": 1 - 1e-9, "max_sentences": 7}  # all words of other sentences, which seeds draw
     assert len({corpus_entropy(loaded, **everything, seed=s)["entropy"].tokens for s in range(1, 6)}) > 1

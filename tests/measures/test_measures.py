@@ -16,7 +16,6 @@ from tests.support import builders
 
 SYMBOLS = builders.dictionary()
 SAMPLES = [builders.sentence(SYMBOLS, n, [], seed=n)[0] for n in (10, 20, 12)]
-FEW = builders.dictionary(6)
 
 
 def clustered(sums, counts) -> tuple[float, float]:

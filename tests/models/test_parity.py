@@ -9,6 +9,7 @@ from fairseq.criterions.masked_lm import MaskedLmConfig, MaskedLmLoss
 
 from fs_plugins.criterions.nat_ctc_loss_mlm import NatCtcLossMLM
 from fs_plugins.criterions.nat_dag_loss_mlm import NatDagLossMLM
+from fs_plugins.models.architectures import SIZES
 from tests.support import builders
 
 PLACE = Path(__file__).resolve()
@@ -16,11 +17,8 @@ PLACE = Path(__file__).resolve()
 COMMITTED = PLACE.with_name("authors_dag.pt")
 MANIFEST = PLACE.parents[3] / "shared" / "data" / "parity" / "authors_numbers.pt"  # all, as recorded
 MAX_POSITIONS = 2048
-CRITERIA = {
-    "dag": NatDagLossMLM,
-    "ctc": NatCtcLossMLM,
-    "mlm": lambda task: MaskedLmLoss(MaskedLmConfig(tpu=False), task),
-}
+CRITERIA = {"dag": NatDagLossMLM, "ctc": NatCtcLossMLM}
+CRITERIA["mlm"] = lambda task: MaskedLmLoss(MaskedLmConfig(tpu=False), task)
 
 
 def whole(tensors: dict) -> dict:
@@ -50,14 +48,8 @@ def case(record, kind):
 
 
 def flags_of(recorded) -> dict:
-    return {
-        "encoder_layers": recorded["layers"],
-        "encoder_embed_dim": recorded["dim"],
-        "encoder_ffn_embed_dim": recorded["ffn"],
-        "encoder_attention_heads": recorded["heads"],
-        "encoder_normalize_before": True,
-        "max_positions": MAX_POSITIONS,
-    }
+    sizes = dict(zip(SIZES, (recorded[name] for name in ("layers", "dim", "ffn", "heads")), strict=True))
+    return {**sizes, "encoder_normalize_before": True, "max_positions": MAX_POSITIONS}
 
 
 @pytest.mark.parametrize("kind", CRITERIA)

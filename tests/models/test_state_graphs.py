@@ -37,6 +37,9 @@ def test_the_least_length_leaves_every_sentence_a_path(graph, k):
         mask = edge_mask(graph, torch.tensor([M * k]), M * k, k, 2 * k - 1 - shorter)[0]
         reached.append(bool(torch.linalg.matrix_power(mask.double(), M - 1)[0, -1]))
     assert reached == [True, True, True, False]
+    builders.exlm(WORDS, ext_state_num=k, state_graph=graph, max_transition_length=2 * k - 1)
+    with pytest.raises(ValueError, match="without a path"):
+        builders.exlm(WORDS, ext_state_num=k, state_graph=graph, max_transition_length=2 * k - 2)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -52,10 +55,7 @@ def test_loss_equals_enumeration_of_all_paths(graph, k):
         scores = states.node_states[0] @ model.encoder.lm_head.weight.t() + model.encoder.lm_head.bias
         match = scores.log_softmax(-1)[:, y].t().detach()  # [M, L]
         scored = oracles.path_scores(match, links, L, len(y))
-        allowed = [
-            math.exp(score)
-            for score, path in scored
-            if all(has_edge(graph, k, v, u) for v, u in itertools.pairwise(path))
-        ]
+        paths = ((math.exp(score), itertools.pairwise(path)) for score, path in scored)
+        allowed = [prob for prob, edges in paths if all(has_edge(graph, k, *edge) for edge in edges)]
         expected -= math.log(math.fsum(allowed)) / len(y)
     assert log["nonfinite"] == 0 and loss.item() == pytest.approx(expected, rel=1e-11)

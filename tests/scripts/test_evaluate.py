@@ -31,10 +31,8 @@ def checkpoint(save_checkpoint, data):
     """checkpoint(settings of the task, name of the head) -> its file; its criterion could not score it."""
 
     def make(task=GLUE, head="h"):
-        heads = [("classification", head, 3)]
-        return save_checkpoint(
-            "mlm_tiny", "squad2", task, heads=heads, symbols=prepared.WORDS, data=data / "input0"
-        )
+        about = {"heads": [("classification", head, 3)], "symbols": prepared.WORDS, "data": data / "input0"}
+        return save_checkpoint("mlm_tiny", "squad2", task, **about)
 
     return make
 
@@ -60,14 +58,13 @@ def test_classes_of_several_splits_and_rows_that_were_cut(checkpoint, data, tmp_
     assert result["rows"] == {"valid": 8, "valid1": 8, "train": 1013} and result["metric"] == "accuracy"
 
 
-def test_other_molecules_have_the_properties_and_the_scale_of_the_training(save_checkpoint, tmp_path):
+def test_other_molecules_have_properties_and_scale_of_the_training(save_checkpoint, tmp_path, refused):
     """Their folder has another spread, the columns in another order, and lacks one."""
     names = ("a", "b", "c")
     path = molecule_checkpoint(save_checkpoint, "regression", names, (1.0, 2.0, 3.0), (4.0, 0.5, 2.0))
     rows = [([0, 1], [1, 0]), ([2], [0, 1]), ([1, 0, 2], [1, 1])]  # CN, O and NCO
-    folder = prepared.write_properties(
-        tmp_path / "data", {"train": rows, "valid": rows}, "regression", builders.ATOMS
-    )
+    splits = {"train": rows, "valid": rows}
+    folder = prepared.write_properties(tmp_path / "data", splits, "regression", builders.ATOMS)
     about = {**json.loads((folder / "molecules.json").read_text()), "dataset": "mine", "split": {}}
     builders.write_file(folder / "molecules.json", {**about, "names": ("c", "a")})
     metrics = evaluated(path, folder, "--output", tmp_path)["metrics"]["valid"]
@@ -81,6 +78,8 @@ def test_other_molecules_have_the_properties_and_the_scale_of_the_training(save_
     errors = {name: one["rmse"] for name, one in metrics["properties"].items()}
     assert errors == {"a": pytest.approx(a), "b": None, "c": pytest.approx(c)}
     assert metrics["scaled_rmse"] == pytest.approx((a / 4.0 + c / 2.0) / 2)
+    builders.write_file(folder / "molecules.json", {**about, "canonical": False})
+    assert "with canonical True" in refused(evaluate.main, path, folder, "--output", tmp_path / "out")
 
 
 def test_outputs_of_another_task_and_those_that_are_not_finite(checkpoint, data, tmp_path, refused):

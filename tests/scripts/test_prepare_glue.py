@@ -8,7 +8,6 @@ from lib.command_line import UserError
 from lib.glue import TASKS, file_of, read_split
 
 from tests.support import builders
-from tests.support.builders import write_file
 from tests.support.glue import LABELLED, UNLABELLED, lines, write_task
 
 
@@ -48,7 +47,7 @@ def test_every_task(name, vocabulary, tmp_path):
 def test_another_dictionary_in_place_of_one(vocabulary, tmp_path, refused):
     write_task(tmp_path / "glue", "RTE")
     folders, few = (tmp_path / "glue", tmp_path / "out"), tmp_path / "few.txt"
-    write_file(few, "".join(f"{i} 1\n" for i in range(40)))
+    builders.write_file(few, "".join(f"{i} 1\n" for i in range(40)))
     few = (*folders, "--dictionary", few, "--bpe", vocabulary)
     assert "train.tsv, line 2: " in refused(prepare_glue.main, *few)
     assert prepare(*few, "--allow-unknown") == prepare(*folders, "--data", vocabulary, "--overwrite") == 0
@@ -60,7 +59,7 @@ def rows_of(folder, name, split="train", skip_broken=False):
 
 def test_a_score_that_is_no_number(tmp_path):
     place, row = write_task(tmp_path, "STS-B"), "0" + "\tx" * 8 + "\tnan"
-    write_file(place / "train.tsv", lines(LABELLED["STS-B"][0], ["", row]))
+    builders.write_file(place / "train.tsv", lines(LABELLED["STS-B"][0], ["", row]))
     with pytest.raises(ValueError, match="line 3: label 'nan'"):
         rows_of(place, "STS-B")
 
@@ -68,7 +67,7 @@ def test_a_score_that_is_no_number(tmp_path):
 def test_broken_rows_of_a_training_set_are_skipped_on_demand(tmp_path):
     place, (header, rows) = write_task(tmp_path, "QQP"), LABELLED["QQP"]
     for name in ("train", "dev"):
-        write_file(place / f"{name}.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
+        builders.write_file(place / f"{name}.tsv", lines(header, [rows[0], "9\tcut short", rows[1]]))
     with pytest.raises(UserError, match="line 3: label ''.*--skip-broken"):
         rows_of(place, "QQP")
     found, skipped = rows_of(place, "QQP", "train", True)

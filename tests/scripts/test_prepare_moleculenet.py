@@ -10,7 +10,6 @@ import pytest
 
 from fs_plugins.data.smiles_tokens import tokenize
 from tests.support import builders
-from tests.support.builders import write_file, write_lmdb
 
 CARBONS = [f"{'C' * n}{end}" for n in range(1, 9) for end in ("O", "N", "Cl")]  # 24, no rings
 RINGS = ["c1ccccc1", "C1CCCCC1", "C1CCNCC1", "c1ccncc1", "C1CC1", "C1CCC1"]
@@ -102,9 +101,9 @@ def unimol(folder, labels):
     """Uni-Mol's files of MOLECULES; the last is in LMDB's own layout."""
     values = [pickle.dumps({"smi": s, "target": y}) for s, y in zip(MOLECULES, labels, strict=True)]
     (folder / "test.lmdb").mkdir(parents=True)
-    write_lmdb(folder / "train.lmdb", [*values[:20], b"broken"])
-    write_lmdb(folder / "valid.lmdb", values[20:25])
-    write_lmdb(folder / "test.lmdb" / "data.mdb", values[25:])
+    builders.write_lmdb(folder / "train.lmdb", [*values[:20], b"broken"])
+    builders.write_lmdb(folder / "valid.lmdb", values[20:25])
+    builders.write_lmdb(folder / "test.lmdb" / "data.mdb", values[25:])
     return folder
 
 
@@ -127,16 +126,18 @@ def test_unimol_lmdbs(prepare, tmp_path):
 REGRESSION = ("--kind", "regression", *RANDOM)
 
 
-def test_known_sets_have_their_columns(prepare):
+def test_known_sets_have_their_columns_and_deepchems_scaffolds(prepare, monkeypatch):
+    seen, name, scaffold = set(), "murcko_scaffold", prepare_moleculenet.murcko_scaffold
+    monkeypatch.setattr(prepare_moleculenet, name, lambda one, spelled: seen.add(spelled) or scaffold(one))
     rows, header = [f"T{i},{row}" for i, row in enumerate(ROWS)], "mol_id,smiles,NR-AR"
     description = prepare(rows, header=header, dataset="tox21")
-    assert description["names"] == ["NR-AR"] and description["allow_valence"] is True
+    assert description["names"] == ["NR-AR"] and description["allow_valence"] is True and seen == {True}
 
 
 def test_a_given_split_and_repeated_molecules(prepare):
     rows = [f"{row},{part}" for row, part in zip(ROWS, SPLITS, strict=True)]
     rows += ["OC,1,test", "OCC,1,train", "NC,0,valid"]  # CO, CCO and CN, which are in train
-    write_file(prepare.folder / "manifest.json", {"settings": {"smiles": "canonical"}})
+    builders.write_file(prepare.folder / "manifest.json", {"settings": {"smiles": "canonical"}})
     for form, written in (("canonical", "CCO"), ("as-given", "OCC")):
         description = prepare(rows, *GIVEN, "--smiles", form, header="smiles,label,part", out=form)
         assert any("give --smiles canonical" in r for r in description["remarks"]) == (form == "as-given")
@@ -153,7 +154,7 @@ def test_a_table_from_a_spreadsheet(prepare, tmp_path):
     rows = [[i, smiles, "1", -247000.123456 - i, ""] for i, smiles in enumerate(MOLECULES)]
     lines = ["\t".join(map(str, row)) for row in [["Unnamed: 0", "smiles", "µ", "y", ""], *rows]]
     flags = (*REGRESSION, "--encoding", "utf-16")
-    path = write_file(tmp_path / "b.csv", "\r\n".join(lines).encode("utf-16"))
+    path = builders.write_file(tmp_path / "b.csv", "\r\n".join(lines).encode("utf-16"))
     described = prepare(path, *flags)
     assert described["names"] == ["µ", "y"]
     found = {line: float(y) for line, *_, (_, y) in prepare.read()}
@@ -196,10 +197,8 @@ def test_a_molecule_that_is_spelled_twice_is_told(prepare):
     prepare([*ROWS, "OCC,1", "OCC,0"], *RANDOM)
     place = {line: part for part in ("train", "valid", "test") for line, *_ in prepare.read(part)}
     first = MOLECULES.index("CCO")
-    said = [
-        f"repeated{'' if first % 2 == i else ' with other labels'}: the molecule of line {first + 2}"
-        for i in (1, 0)
-    ]
+    others = ("" if first % 2 == label else " with other labels" for label in (1, 0))
+    said = [f"repeated{other}: the molecule of line {first + 2}" for other in others]
     report = [[str(n), place[n], "kept", reason] for n, reason in zip((32, 33), said, strict=True)]
     assert [row[:4] for row in prepare.table("report.tsv")] == report
 

@@ -55,13 +55,11 @@ def test_bad_lines_are_listed_and_cost_no_good_ones(tmp_path):
     bad = ["", "=C1CC", "CN(C)(C)(C)C", "ethanol CCO", "\udcff", "C" * (LONGEST + 1)]
     lines = [line for pair in zip(MOLECULES[:6], bad, strict=True) for line in pair]
     path = write(tmp_path / "a.txt", lines)
-    values = write_lmdb(
-        tmp_path / "a.lmdb", [pickle.dumps({"smi": "X"}), b"junk", pickle.dumps({"smi": "C"})]
-    )
-    found, rejected = prepare(tmp_path / "out", path, values, flags=("--valid", values))
+    lmdb = write_lmdb(tmp_path / "a.lmdb", [pickle.dumps({"smi": "X"}), b"junk", pickle.dumps({"smi": "C"})])
+    found, rejected = prepare(tmp_path / "out", path, lmdb, flags=("--valid", lmdb))
     assert found == [*MOLECULES[:6], "C"]
     places = [(str(path), str(2 * i + 2)) for i in range(1, 6)]
-    junk = [(str(values), "0"), (str(values), "1")]
+    junk = [(str(lmdb), "0"), (str(lmdb), "1")]
     assert [row[:2] for row in rejected] == [*junk, *places, *junk]  # a blank line is none
     assert [text for *_, text in rejected[2:7]] == ["'=C1CC", bad[2], "ethanol", "\\xff", bad[5]]
 
@@ -130,6 +128,12 @@ def test_a_line_that_is_no_csv_is_found_before_any_work(tmp_path, refused, monke
 class Killed(prepare_smiles.SmilesEncoder):
     def __call__(self, path, record):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_split_of_which_nothing_is_left(tmp_path, refused):
+    """All copies of one molecule are on one side."""
+    words = (tmp_path / "out", "--train", write(tmp_path / "a.txt", ["CCO", "OCC"]), "--workers", 1)
+    assert "nothing is left for train" in refused(prepare_smiles.main, *words)
 
 
 def test_a_process_that_is_killed(tmp_path, refused, monkeypatch):

@@ -82,18 +82,14 @@ def test_offsets_equal_counting_bytes(encoder, text):
         assert (begin, end) == truth if truth else begin == end
 
 
-def prepare(folder, bpe_folder, *flags, **files):
-    splits = [word for name, file in files.items() for word in (f"--{name}", str(file))]
-    return prepare_squad.main([str(folder), "--data", str(bpe_folder), *splits, *flags])
-
-
 def test_written_and_read_back(tmp_path, bpe_folder, capsys):
     text, context = "Rollo’s 漢字", TEXTS[1] + " 911"
     asked = question(), question("q2", ()), question("q3", [("1066", 0)])
     train = write_file(tmp_path / "a.json", squad_json(*asked))
     valid = write_file(tmp_path / "b.json", squad_json(question(question=f" {text} "), context=context))
     encoder, out = encoder_of(bpe_folder), tmp_path / "out"
-    assert prepare(out, bpe_folder, train=train, valid=valid) == 0
+    words = (out, "--data", bpe_folder, "--train", train, "--valid", valid)
+    assert prepare_squad.main([*map(str, words)]) == 0
     assert "1 question with an answer not at its answer_start" in capsys.readouterr().out
     split = load_split(out, "valid")
     assert split.squad.contexts == [context] and split.squad.questions[0].text == f" {text} "

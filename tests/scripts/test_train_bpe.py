@@ -11,7 +11,6 @@ from lib.files import ROOT
 
 from fs_plugins.data.text_codecs import read_bpe
 from tests.support import builders
-from tests.support.builders import json_text, write_file
 
 
 def main(script, *arguments) -> None:
@@ -19,7 +18,7 @@ def main(script, *arguments) -> None:
 
 
 def test_the_same_text_gives_the_same_tokens(tmp_path):
-    source = write_file(tmp_path / "wiki.gz", json_text())
+    source = builders.write_file(tmp_path / "wiki.gz", builders.json_text())
     for name in ("a", "b"):
         main(train_bpe, tmp_path / name, source, "--vocabulary", 320)
     first, second = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("a", "b"))

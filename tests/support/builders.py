@@ -119,18 +119,12 @@ def rows(symbols: Dictionary, lengths: Sequence[int], rng: np.random.Generator) 
 
 def sample(symbols: Dictionary, sentences: Sequence[tuple[Tensor, Tensor]]) -> dict:
     """A batch as fairseq's masked_lm task gives it to a criterion."""
-    pad = torch.nn.utils.rnn.pad_sequence
-    tokens, targets = (
-        pad(list(rows), batch_first=True, padding_value=symbols.pad())
-        for rows in zip(*sentences, strict=True)
-    )
+    columns, pad = zip(*sentences, strict=True), torch.nn.utils.rnn.pad_sequence
+    tokens, targets = (pad(list(column), True, symbols.pad()) for column in columns)
     lengths = torch.tensor([len(t) for t, _ in sentences])
-    return {
-        "net_input": {"src_tokens": tokens, "src_lengths": lengths},
-        "target": targets,
-        "nsentences": len(sentences),
-        "ntokens": int(lengths.sum()),
-    }
+    net_input = {"src_tokens": tokens, "src_lengths": lengths}
+    counts = {"nsentences": len(sentences), "ntokens": int(lengths.sum())}
+    return {"net_input": net_input, "target": targets, **counts}
 
 
 def criterion(symbols: Dictionary) -> NatDagLossMLM:

@@ -38,12 +38,10 @@ LABELLED = {
         ["0\tA\u2028b.\tA.\tnot_entailment", "1\tC.\tC.\tentailment"],
     ),
 }
-UNLABELLED = {
-    "CoLA": ("index\tsentence", ["0\tShe sings."]),
-    "MRPC": ("index\t#1 ID\t#2 ID\t#1 String\t#2 String", ["0\t1\t2\tOne .\tTwo ."]),
-    "RTE": ("index\tsentence1\tsentence2", ["17\tA.\tB.", "4\tC.\tD."]),
-    "STS-B": ("index\tsentence1\tsentence2", ["0\tA.\tB."]),
-}
+UNLABELLED = {"CoLA": ("index\tsentence", ["0\tShe sings."])}
+UNLABELLED["MRPC"] = "index\t#1 ID\t#2 ID\t#1 String\t#2 String", ["0\t1\t2\tOne .\tTwo ."]
+UNLABELLED["RTE"] = "index\tsentence1\tsentence2", ["17\tA.\tB.", "4\tC.\tD."]
+UNLABELLED["STS-B"] = "index\tsentence1\tsentence2", ["0\tA.\tB."]
 
 
 def lines(header, rows) -> str:
@@ -83,10 +81,8 @@ def glue_files(folder: Path) -> None:
     contents["STS-B", "test"] = "index\tsentence1\tsentence2\n0\tthe inn\ttin\n1\thint\ttin\n"
     names = ("contradiction", "neutral", "entailment")
     for split, size in (("train", 90), ("dev_matched", 31), ("dev_mismatched", 23), ("test_matched", 4)):
-        rows = [
-            f"{phrase(rng, WORDS[3 * i :])}\t{phrase(rng, WORDS[: i + 2])}\t{name}"
-            for name, i in ((n, names.index(n)) for n in rng.choices(names, k=size))
-        ]
+        chosen = ((name, names.index(name)) for name in rng.choices(names, k=size))
+        rows = [f"{phrase(rng, WORDS[3 * i :])}\t{phrase(rng, WORDS[: i + 2])}\t{name}" for name, i in chosen]
         contents["MNLI", split] = "sentence1\tsentence2\tgold_label\n" + "".join(r + "\n" for r in rows)
     for (task, split), content in contents.items():
         (folder / task).mkdir(parents=True, exist_ok=True)

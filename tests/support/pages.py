@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from lib.files import ROOT
 from lib.finetuning import launch as finetuning
 from lib.run import folder, launch, pretraining
@@ -79,20 +80,12 @@ def command(script: str, *words) -> list[str]:
 
 
 def _run(command: list[str], log) -> int:
-    if command[0] != "fairseq-train":
-        return _python(command[1:])
-    done = commands.train(*command[1:])
-    with log.open("a") as file:
-        file.write(done.output)
-    return 0
-
-
-def _python(words: list[str]) -> int:
-    """``python SCRIPT ARGUMENT...`` or ``python -m MODULE ARGUMENT...``."""
-    module = words[0] == "-m"
-    with mock.patch.object(sys, "argv", words[module:]):
-        try:
-            (runpy.run_module if module else runpy.run_path)(words[module], run_name="__main__")
-        except SystemExit as end:
-            assert not end.code, f"{words} ended with {end.code}"
-    return 0
+    """fairseq-train, or ``python SCRIPT ARGUMENT...``; its exit status."""
+    if command[0] == "fairseq-train":
+        done = commands.train(*command[1:])
+        with log.open("a") as file:
+            file.write(done.output)
+        return 0
+    with mock.patch.object(sys, "argv", command[1:]), pytest.raises(SystemExit) as end:
+        runpy.run_path(command[1], run_name="__main__")
+    return end.value.code

@@ -38,6 +38,8 @@ _EXLM = f"--task masked_lm --criterion nat_dag_loss_mlm {_SMALL} --arch exlm_bas
 _MLM = f"--task masked_lm --criterion masked_lm {_SMALL} --encoder-normalize-before --arch p_roberta_base"
 _REPEATED = "--task repeated_masked_lm --repeat-times 4 --criterion masked_lm_accuracy --max-positions 512"
 _LONG = "--max-positions 1026 --tokens-per-sample 512"
+_OF_MNLI = "--task glue --criterion sentence_prediction --metrics accuracy --num-classes 3"
+_OF_MNLI += " --classification-head-name mnli --init-token 0 --separator-token 2"
 
 # name -> (data and flags of its training)
 CHECKPOINTS = {
@@ -48,25 +50,17 @@ CHECKPOINTS = {
     "exlm-smiles": ("molecules", f"{_EXLM} --arch exlm_smiles --ext-state-num 2 {_LONG}"),
     "mlm-smiles": ("molecules", f"{_MLM} --arch mlm_smiles {_LONG}"),
     "repeated-mlm-smiles": ("molecules", f"{_MLM} {_REPEATED} --arch mlm_smiles --tokens-per-sample 128"),
-    "mnli": (  # "exlm", fine-tuned on MNLI
-        "glue/MNLI-bin",
-        f"{_EXLM} --ext-state-num 4 --max-positions 516 --task glue --criterion sentence_prediction "
-        "--metrics accuracy --num-classes 3 --classification-head-name mnli --init-token 0 "
-        "--separator-token 2",
-    ),
+    "mnli": ("glue/MNLI-bin", f"{_EXLM} --ext-state-num 4 --max-positions 516 {_OF_MNLI}"),
 }
 
 # benchmark -> what its script is given: words before the checkpoint, the checkpoint, the data
-FINETUNINGS = {
-    "glue": (["RTE"], "exlm", "glue"),
-    "squad": ([], "exlm-long", "squad-short"),
-    "moleculenet": (["bbbp"], "exlm-smiles", "moleculenet/bbbp"),
-}
+FINETUNINGS = {"glue": (["RTE"], "exlm", "glue"), "squad": ([], "exlm-long", "squad-short")}
+FINETUNINGS["moleculenet"] = ["bbbp"], "exlm-smiles", "moleculenet/bbbp"
 
 # task -> (training examples, labels; none of a regression)
 GLUE = {"QQP": (701, ("0", "1")), "RTE": (129, ("entailment", "not_entailment")), "STS-B": (311, ())}
 GLUE |= {"MRPC": (160, ("0", "1")), "MNLI": (1013, ("contradiction", "neutral", "entailment"))}
-MOLECULES = {"bace": 121, "bbbp": 163, "clintox": 260, "tox21": 301, "solubility": 90}
+MOLECULES = {"bace": 121, "bbbp": 163, "clintox": 260, "solubility": 90}
 
 
 def make(folder: Path) -> None:
@@ -149,11 +143,9 @@ def _squad(folder: Path, lengths: list[int]) -> None:
     """A context of each length in words; about each, one question with an answer and one without."""
     builders.write_dictionary(folder, WORDS.symbols[WORDS.nspecial :])
     contexts = [squad.sentence(count, index) for index, count in enumerate(lengths)]
-    questions = [
-        (f"{kind}{index}", "w7 w8 w9", index, [(count // 2, count // 2)] if kind == "known" else [])
-        for index, count in enumerate(lengths)
-        for kind in ("known", "none")
-    ]
+    questions = []
+    for i, n in enumerate(lengths):
+        questions += [(f"known{i}", "w7 w8 w9", i, [(n // 2, n // 2)]), (f"none{i}", "w7 w8 w9", i, [])]
     squad.save(folder, squad.split_of(contexts, questions), "train", "valid")
 
 
@@ -163,8 +155,6 @@ def _molecules(folder: Path, name: str, count: int) -> None:
         tokens = [[i - ATOMS.nspecial for i in row[:-1]] for row in _sentences(rows, number, ATOMS)]
         splits[split] = [(row, [i % 2, (i // 2) % 2]) for i, row in enumerate(tokens)]
         sizes[split] = {"molecules": rows, "longest": 2 + max(map(len, tokens))}
-    kind, words = (
-        "regression" if name == "solubility" else "classification",
-        ATOMS.symbols[ATOMS.nspecial : -1],
-    )
+    kind = "regression" if name == "solubility" else "classification"
+    words = ATOMS.symbols[ATOMS.nspecial : -1]
     write_properties(folder, splits, kind, words, dataset=name, sizes=sizes, split={})

@@ -34,13 +34,9 @@ def split_of(contexts, questions):
                 answer = Answer(contexts[context][begin:end], int(begin))
             own.append(answer)
         listed.append(Question(name, text, context, tuple(own)))
-    return TokenizedSquad(
-        Squad(list(contexts), listed),
-        [tokens for tokens, _ in tokenised],
-        [offsets for _, offsets in tokenised],
-        [words(text)[0] for _, text, _, _ in questions],
-        {},
-    )
+    tokens, offsets = map(list, zip(*tokenised, strict=True))
+    asked = [words(text)[0] for _, text, _, _ in questions]
+    return TokenizedSquad(Squad(list(contexts), listed), tokens, offsets, asked, {})
 
 
 def sentence(n, begin=0):
@@ -57,10 +53,8 @@ def save(folder, split, *names):
 
 def squad_json(*questions, context=CONTEXT):
     """Returns the JSON of a file with one context."""
-    return {
-        "version": "v2.0",
-        "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}],
-    }
+    paragraph = {"context": context, "qas": list(questions)}
+    return {"version": "v2.0", "data": [{"title": "t", "paragraphs": [paragraph]}]}
 
 
 def question(name="q1", answers=(("911", 15),), **more):

@@ -48,10 +48,8 @@ def test_every_token_stands_k_times(corpus):
     once, four = (load(corpus, REPEATED, repeat_times=k) for k in (1, 4))
     assert (once.max_positions(), four.max_positions()) == (64, 256)
     for a, b in zip(batches(once), batches(four), strict=True):
-        originals = [
-            torch.where(x["target"].ne(WORDS.pad()), x["target"], x["net_input"]["src_tokens"])
-            for x in (a, b)
-        ]
+        pairs = ((x["target"], x["net_input"]["src_tokens"]) for x in (a, b))
+        originals = [torch.where(target.ne(WORDS.pad()), target, tokens) for target, tokens in pairs]
         assert torch.equal(originals[1], originals[0].repeat_interleave(4, dim=1))
         assert torch.equal(b["net_input"]["src_lengths"], 4 * a["net_input"]["src_lengths"])
         assert b["ntokens"] == 4 * a["ntokens"]

@@ -39,10 +39,8 @@ def load(folder, split, task_class=GlueTask, config_class=GlueConfig, **settings
 
 def rows(dataset):
     """Row -> (tokens, class), in the order of the data set."""
-    return {
-        int(i): (dataset[int(i)]["net_input.src_tokens"].tolist(), dataset[int(i)]["target"].tolist())
-        for i in dataset.ordered_indices()
-    }
+    items = ((int(i), dataset[int(i)]) for i in dataset.ordered_indices())
+    return {i: (one["net_input.src_tokens"].tolist(), one["target"].tolist()) for i, one in items}
 
 
 @pytest.mark.parametrize("split", ["train", "valid"])

@@ -30,11 +30,9 @@ def expected(metric, predictions, labels, properties):
 def test_scores_of_the_properties_with_both_classes():
     predictions, labels = table(70, seed=2)
     found = summarise(predictions, labels, "classification", [1.0] * 5)
-    for name, metric in (
-        ("auc", metrics.roc_auc_score),
-        ("prc_auc", metrics.average_precision_score),
-        ("mcc", lambda truth, scores: metrics.matthews_corrcoef(truth, scores > 0)),
-    ):
+    functions = {"auc": metrics.roc_auc_score, "prc_auc": metrics.average_precision_score}
+    functions["mcc"] = lambda truth, scores: metrics.matthews_corrcoef(truth, scores > 0)
+    for name, metric in functions.items():
         values = expected(metric, predictions, labels, (FULL, SPARSE, FEW))
         assert found.pop(name) == pytest.approx(np.mean(values))
     assert found == {"scored_properties": 3}

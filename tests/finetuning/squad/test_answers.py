@@ -24,12 +24,8 @@ def test_best_spans_equal_enumeration(T, longest, seed):
     for b in range(3):
         null = float(start[b, 0] + end[b, 0]) if allowed[b, 0] else -math.inf
         assert answers[b, 0] == null
-        spans = [
-            (float(start[b, s] + end[b, e]), s, e)
-            for s in range(1, T)
-            for e in range(s, min(T, s + longest))
-            if allowed[b, s] and allowed[b, e]
-        ]
+        pairs = ((s, e) for s in range(1, T) for e in range(s, min(T, s + longest)))
+        spans = [(float(start[b, s] + end[b, e]), s, e) for s, e in pairs if allowed[b, s] and allowed[b, e]]
         found = tuple(answers[b, 1:].tolist())
         assert found == max(spans) if spans else found[0] == -math.inf
 

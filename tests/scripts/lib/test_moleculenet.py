@@ -53,3 +53,6 @@ def test_a_baseline_follows_its_seed(tmp_path):
         assert baseline_moleculenet.main([*map(str, words)]) == 0
         found.append((tmp_path / save / "test.predictions.csv").read_text())
     assert found[0] == found[1] != found[2]
+    rows = np.eye(2)[[0, 1] * 9]  # the second column tells the class
+    first, second = baseline_moleculenet.predicted(rows, rows[:, 1], np.eye(2), False, random_state=1)
+    assert first < 0.1 and second > 0.9

@@ -15,21 +15,15 @@ def command(*words, profile="local") -> list[str]:
     return [str(word) for word in (*snakemake, *words)]
 
 
-def call(tmp_path, *words) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    environment.pop("PYTHONPATH", None)
-    (tmp_path / "tokenizers.py").write_text("raise SystemExit(3)")  # a stranger's, in the working directory
-    return subprocess.run(command(*words), cwd=tmp_path, env=environment, capture_output=True, text=True)
+def call(folder: Path, *words, profile="local", **more) -> subprocess.CompletedProcess:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    asked = {"env": {**kept, "CUDA_VISIBLE_DEVICES": "", **more}, "capture_output": True, "text": True}
+    (folder / "tokenizers.py").write_text("raise SystemExit(3)")  # a stranger's, in the working directory
+    return subprocess.run(command(*words, profile=profile), cwd=folder, **asked)
 
 
-def finish(folder: Path, *words) -> str:
+def finish(folder: Path, *words, **more) -> str:
     """What a call says that runs to its end."""
-    result = call(folder, *words)
+    result = call(folder, *words, **more)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout + result.stderr
-
-
-def complete(folder: Path, *words) -> str:
-    """The report of a call that runs to its end."""
-    finish(folder, *words)
-    return (folder / "out/report.md").read_text()

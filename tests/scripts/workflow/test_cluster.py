@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
 
 import pytest
 
-from tests.scripts.workflow.engine import command
+from tests.scripts.workflow.engine import finish
 from tests.support import builders
 
 pytest.importorskip("snakemake_executor_plugin_slurm", reason="needs pip install -e '.[workflow]'")
@@ -39,10 +38,7 @@ def test_a_training_in_several_jobs(tmp_path):
     words += ["--slurm-init-seconds-before-status-checks", "1", "--seconds-between-status-checks", "1"]
     words += ["--default-resources", "slurm_partition=one", "slurm_account=one", "mem_mb=1000", "runtime=60"]
     words += ["--config", "output=out", "data=data", "updates=2", "gpus=0", "flags=--stop-time-hours 1e-9"]
-    path = f"{tmp_path / 'queue'}{os.pathsep}{os.environ['PATH']}"
-    asked = {"env": {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PATH": path}, "capture_output": True}
-    done = subprocess.run(command(*words, profile="slurm"), cwd=tmp_path, text=True, timeout=1800, **asked)
-    assert done.returncode == 0, done.stdout + done.stderr
+    finish(tmp_path, *words, profile="slurm", PATH=f"{tmp_path / 'queue'}:{os.environ['PATH']}")
     assert (tmp_path / "queue/ended").read_text() == "0|FAILED\n1|COMPLETED\n"
     for job in (tmp_path / "queue").glob("*.job"):
         assert {"--nodes=1", "--requeue", "60"} <= {*job.read_text().splitlines()}

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.slow
 FOLDER = Path("out/study/exlm-k2-p0.387/seed-1")
 WORDS = (FOLDER / "probe.json", "--config", "output=out", "sentences=2", "updates=20")
 WORDS += ("flags=--save-interval-updates 8 --log-interval 2 --validate-interval-updates 12",)
+STOPS = [("fairseq_cli.train", signal.SIGKILL), ("fairseq_cli.train", signal.SIGTERM)]
+STOPS += [("finish", signal.SIGKILL)]
 # waits in the process that has the word PROGRAM, when it has written checkpoint_last.pt
 STOPPED = """
 import os, sys, time
@@ -57,14 +59,7 @@ def whole(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize(
-    ("program", "ended_by"),
-    [
-        ("fairseq_cli.train", signal.SIGKILL),
-        ("fairseq_cli.train", signal.SIGTERM),
-        ("finish", signal.SIGKILL),
-    ],
-)
+@pytest.mark.parametrize(("program", "ended_by"), STOPS)
 def test_a_run_that_is_stopped(program, ended_by, whole, tmp_path):
     """In mid-training, and in summing up."""
     shutil.copytree(whole / "out/data-bin", tmp_path / "out/data-bin")

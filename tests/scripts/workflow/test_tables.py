@@ -9,9 +9,8 @@ import prepare_squad
 import pytest
 import report
 
-from tests.scripts.workflow.engine import call, complete
+from tests.scripts.workflow.engine import finish
 from tests.support import builders
-from tests.support.builders import write_file
 from tests.support.glue import glue_files
 from tests.support.molecules import labelled_molecules, molecules
 from tests.support.squad import question, squad_json
@@ -35,7 +34,8 @@ def test_table_1_to_its_report(tmp_path):
     labelled_molecules(tmp_path, 50, tmp_path / "data", "clintox")
     words = ("output=out", *PRETRAINED, "smiles=data", "moleculenet=clintox=bin", "finetune_seeds=1")
     words += ("max_epoch=1",)
-    report = complete(tmp_path, "table1", "table9", "--cores", "2", "--config", *words)
+    finish(tmp_path, "table1", "table9", "--cores", "2", "--config", *words)
+    report = (tmp_path / "out/report.md").read_text()
     for name in ("exlm-smiles", "mlm-smiles", "untrained", "forest"):
         label = {"exlm-smiles": "ExLM", "mlm-smiles": "SMILES-BERT"}.get(name, name)
         result = json.loads((tmp_path / f"out/table1/{name}/clintox/table8/seed-1/result.json").read_text())
@@ -43,10 +43,6 @@ def test_table_1_to_its_report(tmp_path):
         [cell] = [cell for cell in row.split(" | ")[2:-1] if cell != "-"]
         assert cell == f"{100 * result['metrics']['test']['auc']:.1f}"
     assert "| ClinTox | multi-label classification | 2 | 2 | 1,182/148/148 | 40/5/5 | random |" in report
-
-
-def score(result: Path, metric: str) -> float:
-    return json.loads(result.read_text())["metrics"]["valid"][metric]
 
 
 @pytest.mark.slow
@@ -58,19 +54,18 @@ def test_table_3_to_its_report(tmp_path):
     context = "the thing then nine inn thin tint ninth"
     known = question("a", [("inn", context.index("inn"))], question="nine thing")
     asked = squad_json(known, question("b", (), question="the ninth"), context=context)
-    questions = write_file(tmp_path / "squad.json", asked)
+    questions = builders.write_file(tmp_path / "squad.json", asked)
     prepare(prepare_squad, tmp_path / "squad", "--data", data, "--train", questions, "--valid", questions)
     words = ("output=out", *PRETRAINED, "data=data", "glue=glue", "squad=squad", "tasks=STS-B")
     words += ("grid=table6", "max_epoch=2", "finetune_seeds=1,2")
     files = [f"out/table3/exlm-text/{task}/best/seed-2/result.json" for task in ("STS-B", "squad2")]
-    done = call(tmp_path, *files, "--cores", "2", "--config", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    finish(tmp_path, *files, "--cores", "2", "--config", *words)
     shown = report.report(tmp_path / "out").markdown()
     [row] = [line for line in shown.splitlines() if line.startswith("| ExLM | ours |")]
     cells = [cell for cell in row.split(" | ")[2:] if cell != "-"]
     for task, metric, cell, scale in (("STS-B", "spearman", 0, 100), ("squad2", "f1", 3, 1)):
         folder = tmp_path / "out/table3/exlm-text" / task
         [tried] = folder.glob("lr*")
-        places = (tried / "seed-1", folder / "best" / "seed-2")
-        both = sum(score(place / "result.json", metric) for place in places)
+        places = (tried / "seed-1/result.json", folder / "best/seed-2/result.json")
+        both = sum(json.loads(place.read_text())["metrics"]["valid"][metric] for place in places)
         assert cells[cell].startswith(f"{scale * both / 2:.1f} (n=2)")  # the median of two

@@ -15,7 +15,6 @@ from lib.data.bpe import TextEncoder, dictionary_of
 from fs_plugins.data.text_codecs import read_bpe
 from fs_plugins.huggingface.export import export
 from tests.support import builders
-from tests.support.builders import write_gpt2
 
 AWKWARD = ["", " ", "  two  blanks ", "I'm, you've, he'll; WE'RE DON'T", "123456 3.14159 1,000"]
 AWKWARD += ["naïve café – “quoted” … 東京 🙂 \u00a0\u2028 x", "tab\tand\x07bell", "ÿĀ\u0300e\u0301"]
@@ -55,7 +54,7 @@ def test_a_tokenizer_json_is_not_cut_or_padded_and_text_is_text(tmp_path):
 
 
 def test_a_bpe_of_another_model(bpe, tmp_path):
-    path, other = tmp_path / "dict.txt", write_gpt2(tmp_path / "other", [("q", "u")])
+    path, other = tmp_path / "dict.txt", builders.write_gpt2(tmp_path / "other", [("q", "u")])
     path.write_text(dictionary_of(read_bpe(bpe)), encoding="utf-8")
     with pytest.raises(UserError, match="dict.txt has '257', .*encoder.json and"):
         TextEncoder(read_bpe(other), path)

@@ -12,13 +12,10 @@ from rdkit import Chem
 
 from tests.support.builders import write_lmdb
 
-MOLECULE = {
-    "smi": "C/C=C\\C",
-    "target": np.array([0.0, np.nan, 1.0]),
-    "atoms": ["C", "C", "H"],
-    "coordinates": [np.arange(9, dtype=np.float32).reshape(3, 3), np.zeros((3, 3), ">f8")],
-    "mol": Chem.MolFromSmiles("C/C=C\\C"),
-}
+MOLECULE = {"smi": "C/C=C\\C", "target": np.array([0.0, np.nan, 1.0]), "atoms": ["C", "C", "H"]}
+MOLECULE["coordinates"] = [np.arange(9, dtype=np.float32).reshape(3, 3), np.zeros((3, 3), ">f8")]
+MOLECULE["mol"] = Chem.MolFromSmiles("C/C=C\\C")
+LABELS = [1, [0.5, 2], np.float32(0.5), np.array([1, 0], ">i8"), np.array([[1.5]]), np.array([True])]
 NUMPY_1 = pickle.dumps(MOLECULE, 2).replace(b"numpy._core.", b"numpy.core.")
 PICKLES = [*(pickle.dumps(MOLECULE, protocol) for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)), NUMPY_1]
 
@@ -32,11 +29,7 @@ def test_values(packed, pack):
     assert decode_value(pack(pickle.dumps({"smi": "C"}))) == {"smi": "C"}
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [1, [0.5, 2], np.float32(0.5), np.array([1, 0], ">i8"), np.array([[1.5]]), np.array([True])],
-    ids=repr,
-)
+@pytest.mark.parametrize("labels", LABELS, ids=repr)
 def test_labels_of_every_kind(labels):
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         found = decode_value(pickle.dumps({"smi": "C", "target": labels}, protocol))["target"]

@@ -28,7 +28,15 @@ def test_flags_that_leave_no_best_epoch(ask):
             ask("moleculenet", *words)
 
 
-def test_from_scratch_is_another_run(ask, toy_inputs):
+def test_a_start_that_was_fine_tuned_and_a_batch_that_cannot_be_split(ask, toy_inputs):
+    """The scores of the one would pass for its pre-training's; of the other batches would be smaller."""
+    with pytest.raises(ValueError, match="was fine-tuned"):
+        pages.resolve("finetune_squad", toy_inputs / "checkpoints/mnli.pt", toy_inputs / "squad", "s")
+    with pytest.raises(ValueError, match="no multiple of 1 GPU x --update-freq 2"):
+        ask("glue", "--batch-size", 9, "--update-freq", 2)
+
+
+def test_from_scratch_is_another_run(ask):
     pretrained, scratch = ask("moleculenet"), ask("moleculenet", "--scratch")
     assert pretrained.flags.pop_all("--finetune-from-model") and scratch.flags == pretrained.flags
     assert scratch.settings != pretrained.settings

@@ -19,15 +19,14 @@ def glue_result(folder: Path, task: str, score: float, seed: int = 1, **more) ->
     content = {"benchmark": "glue", "task": task, "metric": found.metric, "seed": seed}
     content["metrics"] = {split: {found.metric: score} for split in splits}
     content["rows"] = {split: found.official[split] for split in ("train", *splits)}
-    point, inputs = more.pop("point", POINT), more.pop("inputs", {})
-    content["manifest"] = {"settings": {"point": point}, "inputs": inputs}
+    content["manifest"] = {"settings": {"point": more.pop("point", POINT)}}
     return write_file(folder / "result.json", {**content, **more})
 
 
 def squad_result(folder: Path, seed: int, **scores) -> None:
     content = {"benchmark": "squad", "task": "squad2", "metric": "f1"}
     content["metrics"] = {"valid": {"total": 11873, **scores}}
-    content["manifest"] = {"settings": {"point": POINT}, "inputs": {}}
+    content["manifest"] = {"settings": {"point": POINT}}
     write_file(folder / "result.json", {**content, "seed": seed})
 
 

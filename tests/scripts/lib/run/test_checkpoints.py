@@ -6,6 +6,7 @@ from lib.command_line import UserError
 from lib.run.checkpoints import EMBEDDINGS, check_dictionary, read_checkpoint
 
 from tests.support import builders
+from tests.support.builders import write_file
 
 
 @pytest.fixture
@@ -14,11 +15,6 @@ def checkpoint(save_checkpoint, tmp_path):
     builders.write_dictionary(tmp_path / "data", "abc")
     about = {"symbols": builders.dictionary("abc"), "data": tmp_path / "data"}
     return lambda: save_checkpoint("exlm_tiny", **about)
-
-
-def dictionary(path, text):
-    path.write_text(text)
-    return path
 
 
 @pytest.mark.parametrize("embedding", EMBEDDINGS)
@@ -34,11 +30,11 @@ def test_its_dictionary(checkpoint, tmp_path, embedding):
 
 def test_dictionaries_that_are_not_the_checkpoints(checkpoint, tmp_path):
     path = checkpoint()
-    check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
+    check_dictionary(read_checkpoint(path), write_file(tmp_path / "d", "a 5\nb 4\nc 3\n"), "...")
     with pytest.raises(ValueError, match="/d"):
-        check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "a 1\nc 1\nb 1\n"), "take its own")
-    dictionary(path.parent / "dict.txt", "c 1\nb 1\na 1\n")  # the one beside a checkpoint counts
-    check_dictionary(read_checkpoint(path), dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
+        check_dictionary(read_checkpoint(path), write_file(tmp_path / "d", "a 1\nc 1\nb 1\n"), "take its own")
+    write_file(path.parent / "dict.txt", "c 1\nb 1\na 1\n")  # the one beside a checkpoint counts
+    check_dictionary(read_checkpoint(path), write_file(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
 
 
 @pytest.mark.parametrize("text", ["a 1\nb 1\n", "a 1\na 1\nb 1\n", None])  # shorter, broken, gone
@@ -46,9 +42,9 @@ def test_a_folder_that_was_filled_anew_says_nothing(checkpoint, tmp_path, text):
     path, file = checkpoint(), tmp_path / "data" / "dict.txt"
     file.unlink() if text is None else file.write_text(text)
     found = read_checkpoint(path)
-    check_dictionary(found, dictionary(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
+    check_dictionary(found, write_file(tmp_path / "d", "c 1\nb 1\na 1\n"), "...")
     with pytest.raises(UserError, match="5 entries.* 8"):
-        check_dictionary(found, dictionary(tmp_path / "d", "<mask> 1\n"), "...")
+        check_dictionary(found, write_file(tmp_path / "d", "<mask> 1\n"), "...")
 
 
 def test_a_folder_for_transformers_has_its_dictionary(checkpoints, folders):

@@ -32,7 +32,7 @@ def test_values_of_the_model_are_those_of_its_flags(toy_inputs, tmp_path):
 
 
 def test_names_and_plain_values_of_tasks_and_criteria():
-    model = {"_name": "exlm_tiny", "encoder_layers": 2}
+    model = {"_name": "exlm_tiny", "dropout": 0.2, "checkpoint_activations": True}
     groups = {"model": model, "task": {"_name": "masked_lm"}, "criterion": {"_name": "masked_lm"}}
     names = [("task", "translation"), ("criterion", "none"), ("model", "roberta_base"), ("task", 3)]
     for what, name in names:
@@ -41,5 +41,8 @@ def test_names_and_plain_values_of_tasks_and_criteria():
     task = {"_name": "masked_lm", "mask_prob": 0.2, "data": torch.zeros(2), "user_dir": "/tmp/x"}
     task["sample_break_mode"] = "${oc.env:HOME}"
     flat = {**task, "arch": "exlm_tiny", "task": "masked_lm", "criterion": "masked_lm"}
-    for state in ({"cfg": {**groups, "task": task}}, {"args": argparse.Namespace(**flat)}):
-        assert read_settings(state).task == {"_name": "masked_lm", "mask_prob": 0.2}
+    states = {"cfg": {**groups, "task": task}}, {"args": argparse.Namespace(**flat)}
+    found = [*map(read_settings, states)]
+    assert [one.task for one in found] == [{"_name": "masked_lm", "mask_prob": 0.2}] * 2
+    # how a training ran stays with it: whatever loads the model does not compute its layers twice
+    assert vars(found[0].model) == {"_name": "exlm_tiny", "arch": "exlm_tiny", "dropout": 0.2}

@@ -51,6 +51,8 @@ def test_gpus_that_pytorch_does_not_see_or_sees_alone(monkeypatch):
     with pytest.raises(UserError, match="PyTorch sees 1 GPU, nvidia-smi none"):
         check_gpus(Flags.of("--cpu"))
     check_gpus(Flags.of("--cpu"), 0)  # asked for
+    # of several machines
+    check_gpus(Flags.of("--distributed-world-size 16 --distributed-init-method tcp://a:1"))
 
 
 def test_two_jobs_never_get_one_gpu(machine, capsys):
@@ -69,13 +71,11 @@ def test_two_jobs_never_get_one_gpu(machine, capsys):
     assert "waiting for 2 of 3 GPUs" in capsys.readouterr().err
 
 
-def call(*words) -> tuple[int, str, str]:
-    """Returns exit status and both outputs of a job."""
-    done = subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
 def test_the_command_sees_its_gpus(machine, tmp_path):
+    def call(*words) -> tuple[int, str, str]:
+        done = subprocess.run([*JOB, *map(str, words)], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
     show = ["--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
     assert call("--gpus", 0, *show) == (0, "\n", "") and not (tmp_path / "cache").exists()
     held = on_gpu.acquire(["GPU-a"], 1)

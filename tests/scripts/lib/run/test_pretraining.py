@@ -20,6 +20,9 @@ fs_plugins.register()
 TEXT, SMILES = "pretrain_text", "pretrain_smiles"
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.flags"))
 SIZE = ("encoder_layers", "encoder_embed_dim", "encoder_ffn_embed_dim", "encoder_attention_heads")
+STEPS = [(2048, 10**8, 2048, 1), (682, 100, 62, 11), (341, 40, 31, 11), (343, 48, 7, 49), (7, 3, 1, 7)]
+# of samples of so many tokens
+VALIDATED = [(TEXT, "text", ("exlm", "mlm", "repeated-mlm"), 12), (SMILES, "molecules", ("exlm", "mlm"), 34)]
 ENCODER = (*SIZE, "activation_fn", "dropout", "attention_dropout", "activation_dropout", "embedding_init_std")
 
 
@@ -38,14 +41,11 @@ def test_every_model_has_one_and_the_same_encoder():
     assert found == dict.fromkeys(MODELS, [True, 24, 1024, 4096, 16, *found["mlm"][5:]])
 
 
-@pytest.mark.parametrize(
-    ("sentences", "room", "expected"),
-    [(2048, 10**8, (2048, 1)), (682, 100, (62, 11)), (341, 40, (31, 11)), (343, 48, (7, 49)), (7, 3, (1, 7))],
-)
-def test_the_fewest_equal_steps_that_fit(sentences, room, expected):
+@pytest.mark.parametrize(("sentences", "room", "size", "steps"), STEPS)
+def test_the_fewest_equal_steps_that_fit(sentences, room, size, steps):
     words = ("--batch-size", sentences, "--tokens-per-sample", 10, "--tokens-per-gpu", 10 * room, "--cpu")
     found = flags(TEXT, "mlm", "paper", *words)
-    assert (found.whole("--batch-size"), found.whole("--update-freq")) == expected
+    assert (found.whole("--batch-size"), found.whole("--update-freq")) == (size, steps)
 
 
 @pytest.mark.parametrize("gpus", [1, 3, 8])
@@ -71,24 +71,14 @@ def validated(script, model, data, save, *words) -> tuple[list[int], int]:
     return sum(found, []), max(map(len, found))
 
 
-@pytest.mark.parametrize(
-    ("script", "data", "models", "words"),
-    [
-        (TEXT, "text", ("exlm", "mlm", "repeated-mlm"), ("--tokens-per-sample", 12)),
-        (SMILES, "molecules", ("exlm", "mlm"), ("--tokens-per-sample", 34)),
-    ],
-)
-def test_every_model_and_machine_validates_on_the_same_sentences(script, data, models, words, toy_inputs):
+@pytest.mark.parametrize(("script", "data", "models", "tokens"), VALIDATED)
+def test_every_model_and_machine_validates_on_the_same_sentences(script, data, models, tokens, toy_inputs):
     """Whatever fits a step: of models that expand or repeat, on a large GPU and on a small one."""
-    found = {
-        (model, room): validated(
-            script, model, toy_inputs / data, "s", *words, "--valid-sentences", 8, "--tokens-per-gpu", room
-        )
-        for model in models
-        for room in (40, 32768)
-    }
-    assert {size for _, size in found.values()} >= {1, 8}
-    first, *others = (sentences for sentences, _ in found.values())
+    words = ("s", "--tokens-per-sample", tokens, "--valid-sentences", 8, "--tokens-per-gpu")
+    cases = [(model, room) for model in models for room in (40, 32768)]
+    found = [validated(script, model, toy_inputs / data, *words, room) for model, room in cases]
+    assert {size for _, size in found} >= {1, 8}
+    first, *others = (sentences for sentences, _ in found)
     assert len({*first}) == 8 and all(other == first for other in others)
 
 
@@ -100,6 +90,11 @@ def test_a_start_is_for_the_first_call(tmp_path):
         words = (SMILES, "exlm", "smoke", "d", tmp_path, "--print", "--restore-file", start)
         found = pages.resolve(*words, "--reset-optimizer").flags
         assert len({"--restore-file", "--reset-optimizer"} & found.keys()) == kept
+
+
+def test_states_of_a_model_that_has_none():
+    with pytest.raises(ValueError, match="--k 4"):
+        flags(TEXT, "mlm", "paper", "--k", 4)
 
 
 def test_data_of_another_kind(toy_inputs, tmp_path):

@@ -18,7 +18,6 @@ RECORDS = [  # update 2 is repeated, as after a kill
     ("train", {"epoch": 1, "train_loss": "9", "train_train_wall": "7", "train_num_updates": "1"}),
     ("train", {"epoch": 1, "train_loss": "8.9", "train_train_wall": "12", "train_num_updates": "2"}),
 ]
-POINT = {"batch": "16", "epochs": "3", "warmup": "0.06"}
 
 
 def test_what_is_kept(tmp_path):
@@ -27,12 +26,10 @@ def test_what_is_kept(tmp_path):
     save = tmp_path / "study/repeated-mlm-k2-p0.387/seed-1"
     write_file(save / "train.log", "".join(lines))
     write_file(save / "manifest.json", {"workers": [2]})
+    model, optimizer = {"weight": torch.ones(3)}, {"state": torch.zeros(9)}
     for name in ("last", "best", "1_1", "1_2"):
-        optimizer = {"last_optimizer_state": {"state": torch.zeros(9)}}
-        model = {"weight": torch.ones(3)}
-        builders.save_checkpoint(
-            save / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, updates=2, **optimizer
-        )
+        about = {"updates": 2, "last_optimizer_state": optimizer}
+        builders.save_checkpoint(save / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, **about)
     for _ in range(2):  # again, if it was killed before train.json
         jobs.finish(save)
         found = json.loads((save / "train.json").read_text())
@@ -53,26 +50,15 @@ def test_what_is_kept(tmp_path):
     assert (found["seconds"], found["gpu_seconds"]) == (None, None)
 
 
-def fine_tuned(folder, lr, score):
-    content = {"metric": "matthews", "metrics": {"valid": {"matthews": score, "accuracy": 1 - score}}}
-    content |= {"manifest": {"settings": {"point": {"lr": lr, **POINT}}}}
-    return write_file(folder / lr / "seed-1/result.json", content)
-
-
-@pytest.fixture
-def choose(tmp_path, monkeypatch):
-    """The scores in best.json, and the flags beside it."""
-
-    def chosen(paths):
-        monkeypatch.setattr(sys, "argv", ["jobs", "best", *map(str, [tmp_path / "a.json", *paths])])
-        jobs.main()
-        return json.loads((tmp_path / "a.json").read_text())["scores"], (tmp_path / "a.flags").read_text()
-
-    return chosen
-
-
-def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path, choose):
-    scores = {"2e-5": 0.5, "3e-5": 0.7, "4e-5": 0.7, "5e-5": 0.1}
-    found, flags = choose([fine_tuned(tmp_path, lr, score) for lr, score in scores.items()])
-    assert list(found.values()) == list(scores.values())
+def test_the_point_with_the_best_metric_and_of_equals_the_first(tmp_path, monkeypatch):
+    scores, paths = {"2e-5": 0.5, "3e-5": 0.7, "4e-5": 0.7, "5e-5": 0.1}, [tmp_path / "a.json"]
+    for lr, score in scores.items():
+        content = {"metric": "matthews", "metrics": {"valid": {"matthews": score, "accuracy": 1 - score}}}
+        point = {"lr": lr, "batch": "16", "epochs": "3", "warmup": "0.06"}
+        content["manifest"] = {"settings": {"point": point}}
+        paths.append(write_file(tmp_path / lr / "seed-1/result.json", content))
+    monkeypatch.setattr(sys, "argv", ["jobs", "best", *map(str, paths)])
+    jobs.main()
+    assert [*json.loads(paths[0].read_text())["scores"].values()] == [*scores.values()]
+    flags = paths[0].with_suffix(".flags").read_text()
     assert flags == "--lr 3e-5 --batch-size 16 --max-epoch 3 --warmup-ratio 0.06\n"

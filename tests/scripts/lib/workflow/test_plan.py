@@ -89,20 +89,13 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     assert jobs["table1/forest/bace/table8/seed-1/result.json"].gpus == 0
 
 
+PAPER, OWN = {"size": "paper"}, {"gpus": 8, "flags": "--dropout 0.1"}
+LONGER = "--k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8 --dropout 0.1"
 PRETRAININGS = [
-    (
-        {"size": "paper", "gpus": 8, "flags": "--dropout 0.1"},
-        *("repeated-mlm-k1-p0.15-x2", "paper a/text"),
-        "--k 1 --p 0.15 --seed 1 --updates 100000 --gpus 8 --dropout 0.1",
-    ),
+    (PAPER | OWN, "repeated-mlm-k1-p0.15-x2", "paper a/text", LONGER),
     ({"updates": 30}, "mlm-text", "smoke a/text", "--p 0.15 --seed 1 --updates 30 --gpus 0"),
-    (
-        {"size": "paper", "tokens_per_sample": 64},
-        "exlm-smiles",
-        "paper a/smiles",
-        "--k 2 --p 0.15 --seed 1 --gpus 0",
-    ),
-    ({"size": "paper"}, "exlm-text", "base a/text", "--k 4 --p 0.15 --seed 1 --gpus 0"),
+    (PAPER | {"tokens_per_sample": 64}, "exlm-smiles", "paper a/smiles", "--k 2 --p 0.15 --seed 1 --gpus 0"),
+    (PAPER, "exlm-text", "base a/text", "--k 4 --p 0.15 --seed 1 --gpus 0"),
 ]
 
 

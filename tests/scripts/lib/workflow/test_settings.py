@@ -52,9 +52,7 @@ def test_other_settings_are_refused_once_there_are_results(check, asked):
         check(f"{name}: there ", **{"updates": 61, name: value})
 
 
-def test_other_contents_of_the_sizes_configuration_and_of_the_data_are_refused(
-    check, tmp_path, data, monkeypatch
-):
+def test_other_contents_of_configurations_and_data_are_refused(check, tmp_path, data, monkeypatch):
     monkeypatch.setattr(settings, "CONFIGS", tmp_path / "configs")
     for content in ("--lr 1e-3\n", "# why\n--lr  1e-3\n"):  # comments do not count
         path = write_file(tmp_path / "configs/pretrain/smoke.flags", content)
