@@ -53,6 +53,7 @@ def test_what_cannot_be_read_costs_no_other(pretrained):
     shorter = load(pretrained, device="cpu", max_tokens=limit, truncate=True)
     [(vector, remark)] = shorter.embed("good " * limit)  # a string is one text
     assert vector is not None and str(limit) in remark
+    assert shorter.encode("good " * limit)[0].tolist() == model.encode("good " * (limit - 2))[0].tolist()
 
 
 @pytest.mark.parametrize("kind", KINDS)

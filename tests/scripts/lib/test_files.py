@@ -1,11 +1,24 @@
 """Files; output folders of one kind of settings."""
 
+import re
+import subprocess
+
 import pytest
 from lib import files
 from lib.command_line import UserError
 from lib.files import MANIFEST, sha256, tsv_line
 
 from tests.support.builders import write_file
+
+
+def test_the_commit_of_this_clone_or_of_none(tmp_path, monkeypatch):
+    head = tmp_path / "a"
+    words = ["git", "-c", "user.name=a", "-c", "user.email=b", "-C", str(head)]
+    subprocess.run(["git", "init", "-q", str(head)], check=True)
+    subprocess.run([*words, "commit", "-q", "--allow-empty", "-m", "c"], check=True)
+    for root, known in ((head, "[0-9a-f]{40}"), (tmp_path, "unknown")):
+        monkeypatch.setattr(files, "ROOT", root)
+        assert re.fullmatch(known, files.git_commit())
 
 
 def test_sha256(tmp_path, monkeypatch):

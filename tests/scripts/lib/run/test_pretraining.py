@@ -112,6 +112,8 @@ def test_data_of_another_kind(toy_inputs, tmp_path):
     ask(f"{a}:{c}")
     other = shutil.copy(toy_inputs / "checkpoints/exlm-smiles.pt", c)  # of other atoms
     write_file(folder("d", "a") / "prepared.json", {"kind": "smiles", "vocabulary": "0a"})  # not today's
+    with pytest.raises(ValueError, match="holds data of text"):
+        ask(write_file(folder("e", "a") / "prepared.json", {"kind": "text"}).parent)
     for words in ([f"{a}:{c}:{b}"], [c, "--restore-file", other], [tmp_path / "d"]):
         with pytest.raises(ValueError, match="dict.txt"):
             ask(*words)
