@@ -27,4 +27,4 @@ run fairseq-train "$data" --user-dir "$root/fs_plugins" --save-dir "$save" --tas
     --log-format json --log-interval 50 "${flags[@]}"
 evaluate
 # what nothing resumes from any more
-[[ -n $print || -z $first || " ${flags[*]}" == *" --keep-interval-updates "* ]] || rm -f "$save"/checkpoint_[0-9]*_[0-9]*.pt
+[[ -n $print || -z $first || " ${flags[*]}" == *" --keep-interval-updates"* ]] || rm -f "$save"/checkpoint_[0-9]*_[0-9]*.pt

@@ -14,7 +14,9 @@
 set -euo pipefail
 ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)) || { echo "error: needs bash 4.3; this is $BASH_VERSION" >&2 && exit 2; }
 here=$PWD
-[[ ${EXLM_VENV:-/} == /* ]] || export EXLM_VENV=$PWD/$EXLM_VENV
+for name in EXLM_VENV EXLM_PYTHON; do # may be relative
+    [[ ${!name:-/} == /* || ${!name} != */* ]] || export "$name=$PWD/${!name}"
+done
 CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kind='' output='' updates='' p=0.15 seed=1
@@ -83,7 +85,7 @@ echo "Scoring the checkpoints on the same masked tokens: a minute"
 "$python" -m lib.report.quickstart "$out" "$sentence"
 quoted=$(printf %q "$out")
 cat <<END
-Next: source .venv/bin/activate
+Next: source ${EXLM_VENV:-.venv}/bin/activate
       python scripts/explore.py $quoted/exlm/checkpoint_last.pt '$sentence' --output $quoted/explore    # its graph of states, as a page
 README.md goes on with models and data of your own.
 END

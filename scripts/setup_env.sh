@@ -24,7 +24,7 @@ command -v flock >/dev/null && exec 9<. && flock 9 # two runs at once would inst
 python=$venv/bin/python
 [[ -x $python ]] || python=${PYTHON:-python3}
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
-    { echo "error: ExLM needs Python 3.11 to 3.13: set PYTHON to one, such as PYTHON=python3.12" >&2 && exit 1; }
+    { echo "error: $python is not Python 3.11 to 3.13: remove $venv if it is there; set PYTHON, such as PYTHON=python3.12" >&2 && exit 1; }
 [[ -x $venv/bin/python ]] || "$python" -m venv "$venv"
 echo "Setting up $venv (log: $log)"
 : >"$log"

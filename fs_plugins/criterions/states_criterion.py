@@ -84,10 +84,10 @@ class StatesCriterion(FairseqCriterion):
         sentences = total["sample_size"]
         if sentences == 0:
             return
-        loss = total["loss"] / torch.as_tensor(sentences - total["nonfinite"])
-        loss = loss.nan_to_num(nan=math.inf, posinf=math.inf)  # no sentence is finite
-        metrics.log_scalar("loss", loss / math.log(2), sentences, round=3)
-        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
+        metrics.log_scalar("_bits", total["loss"] / sentences / math.log(2), sentences)
+        metrics.log_scalar("_finite", 1 - total["nonfinite"] / sentences, sentences)
+        metrics.log_derived("loss", lambda meters: round(_bits(meters), 3))
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(_bits(meters)))
         metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
         metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)
         if (masked := total["masked"]) > 0:
@@ -100,6 +100,12 @@ class StatesCriterion(FairseqCriterion):
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+
+def _bits(meters) -> float:
+    """Returns the mean loss of the sentences whose log-likelihood is finite."""
+    finite = float(meters["_finite"].avg)
+    return float(meters["_bits"].avg) / finite if finite else math.inf
 
 
 def _nonfinite(meters) -> int:

@@ -12,6 +12,9 @@ if [[ $# -gt 1 || ${1:-} == -* ]]; then
     exit 2
 fi
 out=$(realpath -m "${1:-runs/gpu_check}")
+for name in EXLM_VENV EXLM_PYTHON; do # may be relative
+    [[ ${!name:-/} == /* || ${!name} != */* ]] || export "$name=$PWD/${!name}"
+done
 CDPATH="" cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 # shellcheck source=scripts/environment.sh
 source scripts/environment.sh

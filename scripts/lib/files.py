@@ -19,6 +19,7 @@ import platform
 import shlex
 import subprocess
 from collections.abc import Iterable
+from glob import glob
 from pathlib import Path
 
 from fs_plugins.files import atomic, naming_errors, write_json
@@ -36,6 +37,14 @@ def read_json(path: Path):
     """Returns the content of a JSON file; None if it does not exist. Raises ValueError if it is damaged."""
     with naming_errors(path):
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Returns the files in a folder and those below it, sorted, none that are hidden; links are followed, and
+    each file is there once, by its shortest name."""
+    names = sorted(glob("**", root_dir=folder, recursive=True), key=lambda name: (-name.count("/"), name))
+    files = {(folder / name).resolve(): folder / name for name in names if (folder / name).is_file()}
+    return sorted(files.values())
 
 
 def sha256(*paths: Path, most: int | None = None) -> str:

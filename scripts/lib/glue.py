@@ -207,7 +207,7 @@ def write(task: GlueTask, outputs: dict, args: argparse.Namespace, model: str) -
     """Writes predictions/SPLIT.tsv, submission/TASK.tsv of a split without labels and, last, result.json
     into ``args.output``; returns the scores in words. ``outputs`` has for each split ids [N] and rows [N,
     outputs]."""
-    name, classes = Path(os.path.abspath(args.data)).name.removesuffix("-bin"), classes_of(args, task)
+    name, classes = named(args.data), classes_of(args, task)
     scores, rows = {}, {}
     for split, (ids, values) in outputs.items():
         table = pd.DataFrame({"index": ids})
@@ -238,10 +238,16 @@ def write(task: GlueTask, outputs: dict, args: argparse.Namespace, model: str) -
     return "\n".join(lines)
 
 
+def named(data: Path) -> str:
+    """Returns the task of a TASK-bin, which may be a link, or what one points to."""
+    names = [one.name.removesuffix("-bin") for one in (Path(os.path.abspath(data)), data.resolve())]
+    return next((name for name in names if name in TASKS), names[1])
+
+
 def classes_of(args: argparse.Namespace, task: GlueTask) -> list[str]:
     """Returns the names of the classes; [] for a regression. Raises UserError if the data are another task's
     than the checkpoint's."""
-    name, head = Path(os.path.abspath(args.data)).name.removesuffix("-bin"), task.cfg.classification_head_name
+    name, head = named(args.data), task.cfg.classification_head_name
     trained = {head_of(one): one for one in TASKS}.get(head, name)
     if name in TASKS and trained != name:
         raise UserError(f"{args.checkpoint} was fine-tuned on {trained}: {args.data} is of {name}")

@@ -31,6 +31,11 @@ def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite,
     lost, of_the_rest = values["nonfinite"], loss.item() / math.log(2) if finite else math.inf
     assert lost == (1 if finite else 2) and torch.isfinite(loss) and f"{lost} sentences" in caplog.text
     assert values["loss"] == pytest.approx(of_the_rest, abs=1e-3)
+    none = {**log, "loss": 0.0, "nonfinite": 2}  # the batches of a validation are averaged
+    with metrics.aggregate() as found:
+        for batch in (log, none):
+            NatDagLossMLM.reduce_metrics([batch])
+    assert found.get_smoothed_values()["loss"] == values["loss"]
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(torch.isfinite(g).all() for g in gradients) == finite
     with NanDetector(model):  # fairseq's search for what is not finite

@@ -41,7 +41,9 @@ def test_text_of_symbols_and_words_to_show(tokenizer_json, small_gpt2):
         assert whole.decode(whole.encode(line, True)).strip() == line
 
 
-def test_a_text_without_a_mask():
+def test_texts_that_cannot_be_filled():
+    with pytest.raises(ValueError, match="<s>"):
+        text_codecs.encode_with_masks("<s> <mask>", Blanks())
     with pytest.raises(ValueError, match="write it <mask>"):
         text_codecs.encode_with_masks("this is [MASK].", Blanks())
 

@@ -17,6 +17,7 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
+from fs_plugins.data.datasets import ChosenDataset
 from tests.support import builders
 
 FROM_IMPORT_TO_END = """
@@ -198,3 +199,9 @@ def test_empty_sentences_are_no_samples(tmp_path):
     samples = [task.datasets["train"][i] for i in range(len(task.datasets["train"]))]
     lengths = sorted(len(sample["net_input.src_tokens"]) for sample in samples)
     assert lengths == sorted(len(row) + 2 for row in rows if row)
+
+
+def test_sentences_are_read_ahead_by_their_own_numbers():
+    dataset = MagicMock()
+    ChosenDataset(dataset, np.array([4, 7, 9])).prefetch([0, 2])
+    assert [*dataset.prefetch.call_args[0][0]] == [4, 9]

@@ -19,12 +19,12 @@ def test_the_order_of_the_installation_and_when_it_is_renewed(tmp_path):
     log, python = tmp_path / "log", write_file(tmp_path / ".venv" / "bin" / "python", "")
     python.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\necho "$@" >>{log}\n')
     python.chmod(0o755)
-    environment = {**os.environ, "EXLM_VENV": "../.venv", "PYTHON": "false"}  # which is for a new one
+    (tmp_path / "other" / "scripts").mkdir(parents=True)
+    own = {**os.environ, "PYTHON": "false", "CDPATH": str(tmp_path / "other")}  # PYTHON is for a new .venv
 
     def setup(*arguments) -> list[str]:
         log.write_text("")
-        command = ["bash", "../scripts/setup_env.sh", *arguments]
-        subprocess.run(command, cwd=tmp_path / ".venv", env=environment, check=True)
+        subprocess.run(["bash", "scripts/setup_env.sh", *arguments], cwd=tmp_path, env=own, check=True)
         return [line.split("--no-input ")[1] for line in log.read_text().splitlines()]
 
     tools, torch, fairseq, rest, last = setup("test")
@@ -36,3 +36,6 @@ def test_the_order_of_the_installation_and_when_it_is_renewed(tmp_path):
         with (tmp_path / name).open("a") as file:
             file.write("\n")
         assert len(setup()) == 5 and setup() == [], name
+    relative = ["bash", "../scripts/setup_env.sh", "workflow"], {**own, "EXLM_VENV": "../.venv"}
+    subprocess.run(relative[0], cwd=tmp_path / "other", env=relative[1], check=True)
+    assert "-e .[workflow]" in log.read_text()

@@ -9,12 +9,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
-from glob import glob
 from itertools import groupby
 from pathlib import Path
 
 from lib.command_line import UserError
 from lib.data.text_files import lines_of, opened, suffix_of
+from lib.files import files_below
 
 PARAGRAPHS, BOOKS, JSON = "paragraphs", "books", "json"
 PLAIN = (PARAGRAPHS, BOOKS)  # layouts that nothing tells
@@ -34,7 +34,8 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
     without files, and UserError for a file that is not text."""
     layouts = {}
     for source in given:
-        for path in (_files_in(source) if source.is_dir() else []) or [source]:  # an empty folder is no file
+        below = files_below(source) if source.is_dir() else []
+        for path in below or [source]:  # an empty folder is no file
             with opened(path) as file:
                 start = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
             if b"\0" in start or suffix_of(path) in (".csv", ".tsv"):  # archives, Parquet and UTF-16, too
@@ -42,13 +43,6 @@ def layouts_of(given: Iterable[Path], plain: str = PARAGRAPHS) -> dict[Path, str
             named = suffix_of(path) in (".json", ".jsonl")
             layouts[path] = JSON if named or start.startswith(b"{") else plain
     return layouts
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """Returns the files in a folder and those below it, sorted, each once; links are followed."""
-    names = sorted(glob("**", root_dir=folder, recursive=True), reverse=True)  # none that are hidden
-    files = {(folder / name).resolve(): folder / name for name in names if (folder / name).is_file()}
-    return sorted(files.values())
 
 
 def documents_of(path: Path, layouts: dict[Path, str]) -> Iterator[list[Line]]:

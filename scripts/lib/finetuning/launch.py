@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, counted, script
+from lib.files import files_below
 from lib.recipes import FLAGS, benchmark, files_of
 from lib.run.checkpoints import check_dictionary, read_checkpoint
 from lib.run.folder import IMPORTED
@@ -55,7 +56,7 @@ def resolve(name: str, words: list[str]) -> Training:
     training.dictionary = dictionary_file(Path(training.data))
     hint = f"prepare the data by scripts/prepare_{name}.py with the dict.txt of its pre-training"
     check_dictionary(pretrained, training.dictionary, hint)
-    files = sorted(path for path in Path(training.data).rglob("[!.]*") if path.is_file())
+    files = files_below(Path(training.data))
     training.inputs = {"data": files, "checkpoint": files_of(args.checkpoint)} | training.inputs
 
     flags = training.flags

@@ -46,6 +46,8 @@ def is_held(save: Path) -> bool:
 def take(save: Path, record: dict) -> str:
     """Writes or checks SAVE/manifest.json (see ``claim``), and prepares the folder. Returns a message if the
     training is finished."""
+    if {path.name for path in save.glob("*.pt")} == {IMPORTED} and (save / MANIFEST).exists():
+        (save / IMPORTED).unlink()  # left by a run that failed at once
     dictionary, inputs = Path(record["dictionary"] or ""), record["inputs"]
     if record["dictionary"]:
         from fs_plugins.data.vocabulary import DICT_FILE, Vocabulary  # imports fairseq
@@ -56,8 +58,6 @@ def take(save: Path, record: dict) -> str:
         inputs[DICT_FILE] = vocabulary.identity
     start, workers = record["start"], record["workers"]
     about = {"runs": record["runs"], "start": start, "workers": [workers]}
-    if {path.name for path in save.glob("*.pt")} == {IMPORTED}:  # left by a run that failed at once
-        (save / IMPORTED).unlink()
     claim(save, record["settings"], inputs, record["command"], RESULTS, **about)
     manifest = read_json(save / MANIFEST)
     if workers not in manifest["workers"]:

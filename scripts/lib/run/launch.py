@@ -31,7 +31,7 @@ FREE = re.compile(
 )
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
 BEST_BY, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
-DISTRIBUTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+DISTRIBUTED = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 OWN_PRECISION = {"--amp", "--memory-efficient-fp16", "--memory-efficient-bf16"}  # fairseq's, besides these
 PRECISIONS = {
     "fp16": ("--fp16 --fp16-scale-tolerance 0.1 --fp16-scale-window 50", "half precision (default on GPUs)"),
@@ -152,7 +152,8 @@ def devices(
         one_gpu: more than one are of no use to this training.
 
     Raises:
-        UserError: for half precision on a CPU, and for several processes of a training of one GPU.
+        UserError: for half precision on a CPU, for several processes of a training of one GPU, and for some
+            that do not know of each other.
     """
     gpus = len(visible_gpus(environment)) if args.gpus is None else args.gpus
     if one_gpu:
@@ -165,13 +166,16 @@ def devices(
     default = "fp16" if gpus and not OWN_PRECISION & args.user.keys() else "fp32"
     flags |= Flags.of(PRECISIONS[args.precision or default][0])
     workers = max(gpus, 1)
-    if environment.get("RANK") or environment.get("WORLD_SIZE"):
-        rank, workers, host, port = (environment[name] for name in DISTRIBUTED)
-        if (workers := int(workers)) > 1:
-            flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
-            flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
-            device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
-            flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
+    if (together := int(environment.get("WORLD_SIZE") or 1)) > 1:
+        if missing := [name for name in DISTRIBUTED if not environment.get(name)]:
+            raise UserError(f"WORLD_SIZE={together}, but no {missing[0]}: set all, as torchrun does, or none")
+        (rank, host, port), workers = (environment[name] for name in DISTRIBUTED), together
+        flags |= Flags.of(f"--distributed-rank {rank} --distributed-no-spawn")
+        flags |= Flags.of(f"--distributed-init-method tcp://{host}:{port}")
+        device = f"--device-id {int(environment.get('LOCAL_RANK') or rank) % gpus}" if gpus else ""
+        flags |= Flags.of(device or "--distributed-backend gloo --ddp-backend legacy_ddp")
+    elif environment.get("WORLD_SIZE") and args.gpus is None:
+        workers = 1
     return workers, flags | Flags.of(f"--distributed-world-size {workers}")
 
 
@@ -190,7 +194,8 @@ def choose_optimizer(training: Training) -> None:
     own = option in args.user or any(name.startswith("--memory-efficient") for name in flags)
     if own or flags.value(option) != "adam":
         return
-    record = read_json(args.save / MANIFEST) or {} if any(args.save.glob("*.pt")) else {}
+    is_resumed = {*args.save.glob("*.pt")} - {args.save / IMPORTED}
+    record = read_json(args.save / MANIFEST) or {} if is_resumed else {}
     default = "adam" if "--cpu" in flags else "fused_adamw"
     flags.set(option, record.get("settings", {}).get(option) or default)
 

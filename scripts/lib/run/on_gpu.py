@@ -49,10 +49,7 @@ def acquire(gpus: list[str], number: int) -> dict[str, int]:
     """Waits for ``number`` of the GPUs. Returns their names, each with the file descriptor whose lock holds
     it, which children inherit."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "exlm-gpus")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # not in /tmp, where others could put links
-    except OSError as error:
-        raise UserError(f"{error}: set XDG_CACHE_HOME to a folder that you can write to") from None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # not in /tmp, where others could put links
     waiting = False
     while True:
         held = {}
@@ -87,7 +84,10 @@ def main() -> None:
     gpus = visible_gpus() if args.gpus else []
     if len(gpus) < args.gpus:
         raise UserError(f"--gpus {args.gpus}: this job sees {counted(len(gpus), 'GPU')}; see `nvidia-smi -L`")
-    held = acquire(gpus, args.gpus) if args.gpus else {}
+    try:
+        held = acquire(gpus, args.gpus) if args.gpus else {}
+    except OSError as error:
+        raise UserError(f"{error}: set XDG_CACHE_HOME to a folder for locks") from None
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(held)}
     os.execvpe(args.command[0], args.command, environment)

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from lib.command_line import Flags, UserError, count, named_path, positive
-from lib.files import CONFIGS, check_same, read_json, sha256
+from lib.files import CONFIGS, check_same, files_below, read_json, sha256
 from lib.glue import TASKS
 from lib.recipes import FLAGS, GRIDS
 from lib.run.launch import fixed as fixed_flags
@@ -112,7 +112,7 @@ def fixed(settings: argparse.Namespace) -> dict[str, object]:
     for name in ("moleculenet", "models"):
         paths |= {f"{name} {key}": path for key, path in getattr(settings, name).items()}
     for name, path in ((name, Path(path)) for name, path in paths.items() if path):
-        files = [file for file in (path, *sorted(path.rglob("[!.]*"))) if file.is_file()]
+        files = [path] if path.is_file() else files_below(path)
         values[name] = sha256(*files, most=MOST_HASHED)
     sizes = (settings.size, *(("base", "large") if settings.size == "paper" else ()))
     for path in (*CONFIGS.rglob("*.flags"), *CONFIGS.rglob("*.grid")):

@@ -83,7 +83,7 @@ def test_what_may_change_when_a_run_is_resumed(ask, toy_inputs, tmp_path):
 
     data = shutil.copytree(toy_inputs / "glue", tmp_path / "glue", ignore=shutil.ignore_patterns("[!R]*-bin"))
     settings, inputs = made()
-    (data / "RTE-bin" / ".~lock.train.tsv#").touch()
+    builders.write_file(data / "RTE-bin" / ".git" / "HEAD", "")
     assert made(data=data) == made("--log-interval", 5) == made("--drop-checkpoints") == (settings, inputs)
     for other, name in (("--seed 2", "seed"), ("--lr 1e-3", "point"), ("--max-update 10", "--max-update")):
         found, _ = made(*other.split())

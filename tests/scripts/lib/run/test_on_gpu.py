@@ -55,6 +55,15 @@ def test_gpus_that_pytorch_does_not_see_or_sees_alone(monkeypatch):
     check_gpus(Flags.of("--distributed-world-size 16 --distributed-init-method tcp://a:1"))
 
 
+def test_what_a_launcher_left_behind():
+    args = Namespace(gpus=4, precision=None, user=Flags())
+    for left in ({"RANK": "1"}, {"RANK": "0", "WORLD_SIZE": "1"}):
+        workers, flags = devices(args, left)
+        assert workers == 4 and "--distributed-rank" not in flags
+    with pytest.raises(UserError, match="WORLD_SIZE=2, but no MASTER_ADDR"):
+        devices(args, {"RANK": "1", "WORLD_SIZE": "2"})
+
+
 def test_two_jobs_never_get_one_gpu(machine, capsys):
     gpus, third = ["GPU-a", "GPU-b", "GPU-c"], {}
     first, second = on_gpu.acquire(gpus, 2), on_gpu.acquire(gpus, 1)
