@@ -7,6 +7,7 @@ import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
+from fairseq.logging.meters import AverageMeter, type_as
 from torch import Tensor
 
 from fs_plugins.criterions.state_use import divergences, entropy, is_word, path_posteriors, state_probs
@@ -84,10 +85,8 @@ class StatesCriterion(FairseqCriterion):
         sentences = total["sample_size"]
         if sentences == 0:
             return
-        metrics.log_scalar("_bits", total["loss"] / sentences / math.log(2), sentences)
-        metrics.log_scalar("_finite", 1 - total["nonfinite"] / sentences, sentences)
-        metrics.log_derived("loss", lambda meters: round(_bits(meters), 3))
-        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(_bits(meters)))
+        _log_mean("loss", total["loss"] / math.log(2), sentences - total["nonfinite"])
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["loss"].avg))
         metrics.log_scalar("targets", total["targets"] / sentences, sentences, round=1)
         metrics.log_scalar("nodes", total["nodes"] / sentences, sentences, round=1)
         if (masked := total["masked"]) > 0:
@@ -102,10 +101,15 @@ class StatesCriterion(FairseqCriterion):
         return True
 
 
-def _bits(meters) -> float:
-    """Returns the mean loss of the sentences whose log-likelihood is finite."""
-    finite = float(meters["_finite"].avg)
-    return float(meters["_bits"].avg) / finite if finite else math.inf
+def _log_mean(key: str, total: Tensor, count: Tensor) -> None:
+    """Logs total / count (inf if that is 0) as ``metrics.log_scalar`` does, which would ask the GPU for the
+    count."""
+    for meters in metrics.get_active_aggregators():
+        if key not in meters:
+            meters.add_meter(key, AverageMeter(round=3), priority=10)
+        meter = meters[key]
+        meter.val = (total / count).nan_to_num(nan=math.inf, posinf=math.inf)
+        meter.sum, meter.count = type_as(meter.sum, total) + total, type_as(meter.count, count) + count
 
 
 def _nonfinite(meters) -> int:

@@ -31,7 +31,7 @@ def test_only_a_sentence_without_a_path_leaves_the_gradient_finite(bias, finite,
     lost, of_the_rest = values["nonfinite"], loss.item() / math.log(2) if finite else math.inf
     assert lost == (1 if finite else 2) and torch.isfinite(loss) and f"{lost} sentences" in caplog.text
     assert values["loss"] == pytest.approx(of_the_rest, abs=1e-3)
-    none = {**log, "loss": 0.0, "nonfinite": 2}  # the batches of a validation are averaged
+    none = {**log, "loss": torch.tensor(0.0), "nonfinite": torch.tensor(2)}  # another batch
     with metrics.aggregate() as found:
         for batch in (log, none):
             NatDagLossMLM.reduce_metrics([batch])

@@ -17,7 +17,8 @@ def command(*words, profile="local") -> list[str]:
 
 def call(folder: Path, *words, profile="local", **more) -> subprocess.CompletedProcess:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    asked = {"env": {**kept, "CUDA_VISIBLE_DEVICES": "", **more}, "capture_output": True, "text": True}
+    kept |= {"CUDA_VISIBLE_DEVICES": "", "PYTHONSAFEPATH": "1"}  # for -m, which would import what is here
+    asked = {"env": {**kept, **more}, "capture_output": True, "text": True}
     (folder / "tokenizers.py").write_text("raise SystemExit(3)")  # a stranger's, in the working directory
     return subprocess.run(command(*words, profile=profile), cwd=folder, **asked)
 
