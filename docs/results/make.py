@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[1]
 PAGES = ("results.md", "results_appendix.md")
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ARMS = {"mlm": "MLM", "exlm": "ExLM, k = 2"}
-RATES = {5e-4: "5e-4", 1e-3: "1e-3", 2e-3: "2e-3"}  # of E1b
+RATES = {2.5e-4: "2.5e-4", 5e-4: "5e-4", 1e-3: "1e-3", 2e-3: "2e-3"}  # of E1b
 CHOOSING = [4, 5, 6]  # the seeds of E1b that are run at all rates
 BESIDE = {  # columns of e1b.csv
     "r2_beyond_counts": "R² beyond counts",
