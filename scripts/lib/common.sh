@@ -14,7 +14,9 @@ settle() {
     [[ $plan == save=* ]] || { echo "$plan" >&2 && exit 2; }
     eval "$plan"
     [[ -z $note ]] || echo "$note"
-    [[ -z $print && -n $first ]] || return 0
+    [[ -z $print ]] || return 0
+    [[ -n $first || ! -e $save/result.json ]] || exit 0 # finished before, as the first says
+    [[ -n $first ]] || return 0
     mkdir -p "$save" && exec 9>>"$save/lock" || exit 2 # held by all that is started from here
     said=$("$python" -m lib.run.folder "$save" <<<"$record") || exit
     [[ -z $said ]] || { echo "$said" && exit; } # finished before

@@ -1,6 +1,8 @@
 """Fine-tuning on GLUE, SQuAD and molecules: schedules, positions, where it starts, what is refused."""
 
+import os
 import shutil
+import subprocess
 
 import pytest
 from lib import files
@@ -34,6 +36,18 @@ def test_a_start_that_was_fine_tuned_and_a_batch_that_cannot_be_split(ask, toy_i
         pages.resolve("finetune_squad", toy_inputs / "checkpoints/mnli.pt", toy_inputs / "squad", "s")
     with pytest.raises(ValueError, match="no multiple of 1 GPU x --update-freq 2"):
         ask("glue", "--batch-size", 9, "--update-freq", 2)
+
+
+def test_another_worker_ends_where_the_first_finds_a_finished_run(tmp_path):
+    """It would wait for the first, which is gone."""
+    plan = f"save={tmp_path} data= note= print= first= record= drop=() flags=() evaluation=()"
+    stub = f'#!/bin/sh\n[ "$2" = fairseq_cli.train ] && echo trains || echo "{plan}"\n'
+    python = builders.write_file(tmp_path / "python", stub)
+    python.chmod(0o755)
+    command, environment = ["bash", files.ROOT / "scripts/finetune_squad.sh"], {"EXLM_PYTHON": str(python)}
+    for said in ("trains\n", ""):
+        assert subprocess.check_output(command, text=True, env=os.environ | environment) == said
+        (tmp_path / "result.json").touch()
 
 
 def test_from_scratch_is_another_run(ask):
