@@ -76,7 +76,9 @@ def resume_after_the_batches_of_all_workers(original, iterator, state):
     seen, count = state.get("seen_batches", position * shards), len(iterator.frozen_batches)
     if state.get("batches", count) != count:  # sizes of batches differ, as by another --max-tokens
         before = state["batches"]
-        logger.warning("an epoch had %d batches, and has %d: some samples are repeated", before, count)
+        if position:
+            text = "an epoch had %d batches, and has %d: some samples are repeated, others skipped"
+            logger.warning(text, before, count)
         seen = seen * count // before
     if seen != position * shards and not iterator.grouped_shuffling:
         position = -(-seen // shards)

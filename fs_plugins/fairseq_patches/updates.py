@@ -35,8 +35,6 @@ def copy_gradients_at_once(original, optimizer):
         known = [(copy, p.grad) for copy, p in pairs if p.grad is not None]
         if known:
             torch._foreach_copy_(*map(list, zip(*known, strict=True)))
-        if missing := [copy for copy, p in pairs if p.grad is None]:
-            torch._foreach_zero_(missing)
         optimizer._needs_sync = False
 
 

@@ -63,9 +63,10 @@ def load_samples(
     folder = Path(checkpoint.data or ".")
     with naming_errors(folder / split):
         dataset = data_utils.load_indexed_dataset(str(folder / split), dictionary)
-        sizes = dataset.sizes  # None without a split
+        if dataset is None:
+            raise ValueError("there is no such split: see --split")
     blocks = TokenBlockDataset(
-        dataset, sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
+        dataset, dataset.sizes, length - 1, pad=dictionary.pad(), eos=dictionary.eos(), break_mode=break_mode
     )
     max_tokens = max_tokens or longest
     lengths = np.asarray(blocks.sizes)  # <s> is not in them yet

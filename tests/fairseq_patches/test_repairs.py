@@ -187,6 +187,7 @@ def test_validations_see_the_same_samples_on_any_number_of_workers():
         assert seen(workers, *[16] * 5, 8, 4) == [92 * i // 80 for i in range(80)]
         assert seen(workers, 16, 16, 16, 16, 8, 4) == [*range(76)]
         assert seen(workers, 9, 5, 2, 1, 1, 1) == [*range(9 + 5 + 2), 16, 17]
+        assert seen(workers, 9, 8, *[1] * 10) == [*range(9), 17, 19, 22, 24]
 
 
 def test_empty_sentences_are_no_samples(tmp_path):

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from fs_plugins.checkpoint import load as load_checkpoint
@@ -51,6 +52,8 @@ def test_samples_are_those_of_the_training(pretrained, tmp_path):
     assert len(samples) == 5 and all(s[0] == symbols.bos() and s[-1] == symbols.eos() for s in samples)
     assert [len(s) for s in load_samples(checkpoint, count=2, max_tokens=8)] == [7, 7]
     assert len(load_samples(checkpoint, max_tokens=7)) == 4
+    with pytest.raises(ValueError, match="nowhere: there is no such split: see --split"):
+        load_samples(checkpoint, split="nowhere")
     longest, checkpoint.cfg.task.tokens_per_sample = checkpoint.cfg.task.tokens_per_sample, 7
     assert len(load_samples(checkpoint)) == 4  # none longer than the training's
     checkpoint.cfg.task.tokens_per_sample = longest

@@ -52,9 +52,9 @@ class MoleculePropertyCriterion(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         loss, labels, molecules, bits = totals(logging_outputs, "loss", "sample_size", "nsentences", "bits")
-        if labels > 0:
-            unit = math.log(2) if bits else 1.0
-            metrics.log_scalar("loss", loss / labels / unit, labels, round=4)
+        unit = math.log(2) if bits else 1.0
+        mean = loss / labels / unit if labels > 0 else math.nan  # without one, fairseq logs -1
+        metrics.log_scalar("loss", mean, labels, round=4)
         if molecules > 0:
             metrics.log_scalar("labels", labels / molecules, molecules, round=2)
 

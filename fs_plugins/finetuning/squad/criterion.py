@@ -46,8 +46,9 @@ class Squad2Criterion(FairseqCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs) -> None:
         loss, windows, right = totals(logging_outputs, "loss", "sample_size", "right")
+        bits = loss / windows / math.log(2) if windows > 0 else math.nan  # without one, fairseq logs -1
+        metrics.log_scalar("loss", bits, windows, round=3)
         if windows > 0:
-            metrics.log_scalar("loss", loss / windows / math.log(2), windows, round=3)
             metrics.log_scalar("span_accuracy", 100 * right / windows, windows, round=1)
 
     @staticmethod

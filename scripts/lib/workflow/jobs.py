@@ -55,7 +55,7 @@ def finish(save: Path) -> None:
 def drop_optimizer(checkpoint: Path) -> int:
     """Rewrites a checkpoint without what only resuming needs; returns its updates."""
     content = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))
-    if content["last_optimizer_state"] is not None:
+    if content.get("last_optimizer_state") is not None:
         content["last_optimizer_state"] = None
         with atomic(checkpoint, "wb") as file:
             torch.save(content, file)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from fairseq.logging import metrics
 from sklearn.metrics import log_loss
 
 import fs_plugins
@@ -56,6 +57,12 @@ def test_what_is_logged_is_per_label(kind, unit):
     expected = pytest.approx(float(loss.detach() / size) / unit, rel=1e-3)
     found = logged(MoleculePropertyCriterion, *logs)
     assert found == {"loss": expected, "labels": round(int(size) / 60, 2)}
+    nothing = loss_of(Told(outputs, **HEAD), np.full_like(labels, np.nan), kind)[2]
+    with metrics.aggregate() as several:  # a validation
+        for log in (*logs, nothing):
+            MoleculePropertyCriterion.reduce_metrics([log])
+    assert several.get_smoothed_values()["loss"] == expected
+    assert math.isnan(logged(MoleculePropertyCriterion, nothing)["loss"])  # not -1, fairseq's own
 
 
 def test_regression_is_standardised():

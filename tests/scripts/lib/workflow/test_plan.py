@@ -86,6 +86,8 @@ def test_the_whole_paper(asked, data, glue, tmp_path):
     words = f"scripts/finetune_squad.sh {start} {data} {place}/best/seed-2 --seed 2 --gpus 2"
     assert (text(best), best.flags) == (f"bash {words}", f"$(cat {place}/best.flags)") and best.gpus == 2
     assert best.needs == [Path(start).with_name("train.json"), place / "best.json"]
+    measures = {name: job.gpus for name, job in jobs.items() if name.endswith(("entropy.json", "probe.json"))}
+    assert len(measures) > 10 and {*measures.values()} == {1}
     assert jobs["table1/forest/bace/table8/seed-1/result.json"].gpus == 0
 
 
