@@ -28,7 +28,7 @@ def test_what_is_kept(tmp_path):
     write_file(save / "manifest.json", {"workers": [2]})
     model, optimizer = {"weight": torch.ones(3)}, {"state": torch.zeros(9)}
     for name in ("last", "best", "1_1", "1_2"):
-        about = {"updates": 2, "last_optimizer_state": optimizer}
+        about = {"updates": 2} | ({"last_optimizer_state": optimizer} if name != "1_1" else {})  # not saved
         builders.save_checkpoint(save / f"checkpoint_{name}.pt", model, {"arch": "x"}, {}, {}, **about)
     for _ in range(2):  # again, if it was killed before train.json
         jobs.finish(save)
@@ -42,7 +42,7 @@ def test_what_is_kept(tmp_path):
         assert sorted(path.name for path in save.glob("*.pt")) == ["checkpoint_1_1.pt", "checkpoint_last.pt"]
         for path in save.glob("*.pt"):
             kept = torch.load(path, weights_only=True)
-            assert kept["last_optimizer_state"] is None and kept["model"]["weight"].tolist() == [1, 1, 1]
+            assert kept.get("last_optimizer_state") is None and kept["model"]["weight"].tolist() == [1, 1, 1]
     write_file(save / "manifest.json", {"workers": [2, 4]})
     write_file(save / "train.log", lines[-1].replace('"epoch": 1', '"epoch": 2'))  # the rest was lost
     jobs.finish(save)
