@@ -33,6 +33,11 @@ BESIDE = {  # columns of e1b.csv
     "entropy:entropy_posterior": "entropy, posterior",
     "states:second_state": "masks with a second state, %",
 }
+DIFFERENCES = {  # ExLM's less the MLM's: title, digits
+    "score": ("100 log(RMSE of ExLM / MLM)", 1),
+    "joint:joint": ("bits, ExLM less MLM", 3),
+    "r2_beyond_counts": ("R² beyond counts, ExLM less MLM", 3),
+}
 E2 = {(1, 0.15): "k = 1, p = 15%", (4, 0.622): "k = 4, p = 62.2%", (1, 0.622): "k = 1, p = 62.2%"}
 E2B = {  # whether both copies of a token are masked together, and p
     (True, 0.15): "cell 1, together: 15% masked, 15% in both copies",
@@ -49,36 +54,29 @@ def read(name: str) -> pd.DataFrame:
 def paired(numbers: pd.Series, digits: int) -> str:
     """Returns the mean of differences, one of each seed, ± its standard error; * if the 95% interval
     (Student's t) excludes zero."""
-    found = "" if numbers.empty else f"{numbers.mean():+z.{digits}f}"
-    if len(numbers) < 2:
-        return found
     star = "*" if stats.ttest_1samp(numbers, 0).pvalue < 0.05 else ""
-    return f"{found} ± {numbers.sem():.{digits}f}{star}"
+    return f"{numbers.mean():+z.{digits}f} ± {numbers.sem():.{digits}f}{star}"
 
 
 def interval(numbers: pd.Series, digits: int) -> str:
     """Returns the 95% interval of the mean of differences, one of each seed, by Student's t."""
-    if len(numbers) < 2:
-        return ""
     low, high = stats.t.interval(0.95, len(numbers) - 1, numbers.mean(), numbers.sem())
     return f"{low:+z.{digits}f} to {high:+z.{digits}f}"
 
 
 def units() -> pd.DataFrame:
-    """Returns the rows of E1b's complete seeds, with their ``score``: 100 log(RMSE / that of a ridge on
-    counts), mean over the properties. Seeds beyond CHOOSING have one rate."""
+    """Returns the rows of E1b, with their ``score``: 100 log(RMSE / that of a ridge on counts), mean over the
+    properties."""
     data, ridge = read("e1b"), read("e1b_protocol").iloc[0, 1:9].astype(float)
-    data = data[data["arm"].isin(ARMS) & data["rate"].isin(RATES) & (data["updates"] == 4000)]
-    data = data.assign(score=100 * np.log(data[ridge.index] / ridge).mean(axis=1))
-    whole = [2 * (len(RATES) if seed in CHOOSING else 1) for seed in data["seed"]]
-    return data[data.groupby("seed")["score"].transform("count") == whole]
+    data = data[data["updates"] == 4000]
+    return data.assign(score=100 * np.log(data[ridge.index] / ridge).mean(axis=1))
 
 
 def e1b() -> pd.DataFrame:
-    """Returns the arms of E1b by rate, over the complete seeds."""
+    """Returns the arms of E1b by rate, over the seeds that are run at all rates."""
     table = []
-    for (arm, rate), one in reversed([*units().groupby(["arm", "rate"])]):
-        row = {"model": ARMS[arm], "rate": RATES[rate], "seeds": f"{len(one)}"}
+    for (arm, rate), one in reversed([*units().query("seed in @CHOOSING").groupby(["arm", "rate"])]):
+        row = {"model": ARMS[arm], "rate": RATES[rate]}
         row["100 log(RMSE / ridge's)"] = cell(one["score"], 1, count=False)
         row |= {title: cell(one[name], 3, count=False) for name, title in BESIDE.items()}
         table.append({**row, "seconds of a core": f"{one['seconds'].mean():,.0f}"})
@@ -86,18 +84,21 @@ def e1b() -> pd.DataFrame:
 
 
 def e1b_pairs() -> pd.DataFrame:
-    """Returns ExLM's score less the MLM's of the same seed, each at the rate that the other seeds choose."""
-    scores, table, found = units().pivot(index=["arm", "rate"], columns="seed", values="score"), [], []
-    for seed, own in scores.items():
+    """Returns ExLM's measures less the MLM's of the same seed, at the rates that the other seeds choose."""
+    data = units().set_index(["arm", "rate", "seed"])
+    scores, table, found = data["score"].unstack(), [], []
+    for seed in scores:
         others = scores[scores.columns.intersection(CHOOSING).difference([seed])].mean(axis=1)
-        rates = {arm: others[arm].idxmin() for arm in ARMS if others.notna().all()}
-        if rates:
-            found.append(own["exlm", rates["exlm"]] - own["mlm", rates["mlm"]])
-            row = {"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": RATES[one] for arm, one in rates.items()}
-            table.append(row | {"100 log(RMSE of ExLM / MLM)": f"{found[-1]:+z.1f}"})
-    all_of = pd.Series(found, dtype=float)
-    mean = {"100 log(RMSE of ExLM / MLM)": paired(all_of, 1), "95% interval": interval(all_of, 1)}
-    return pd.DataFrame([*table, {"seed": "mean"} | mean]).fillna("")
+        rates = {arm: others[arm].idxmin() for arm in ARMS}
+        mlm, exlm = (data.loc[(arm, rate, seed)] for arm, rate in rates.items())
+        found.append({name: exlm[name] - mlm[name] for name in DIFFERENCES})
+        table.append({"seed": f"{seed}"} | {f"{ARMS[arm]}: rate": RATES[one] for arm, one in rates.items()})
+        table[-1] |= {title: f"{found[-1][name]:+z.{n}f}" for name, (title, n) in DIFFERENCES.items()}
+    found = pd.DataFrame(found)
+    for title, summary in (("mean", paired), ("95% interval", interval)):
+        row = {title: summary(found[name], n) for name, (title, n) in DIFFERENCES.items()}
+        table.append({"seed": title} | row)
+    return pd.DataFrame(table).fillna("")
 
 
 def cells() -> pd.DataFrame:
