@@ -69,7 +69,7 @@ def end_at_once(original, cfg, trainer, *args, **kwargs):
         raise ValueError(
             f"{path} has no optimizer state, as after a finished run of the workflow, or with "
             "--no-save-optimizer-state: start a new run from its weights, with --finetune-from-model and "
-            "another folder, or begin a new warm-up here, with --reset-optimizer"
+            "another folder"
         )
     return loaded
 

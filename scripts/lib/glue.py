@@ -180,6 +180,8 @@ def recipe(args: argparse.Namespace, pretrained: Pretrained) -> Recipe:
     data = Path(args.data, f"{task.name}-bin")
     splits = [split for split in task.splits if (data / "input0" / f"{split}.idx").is_file()]
     valid, tests = ([s for s in splits if s.startswith(part)] for part in ("valid", "test"))
+    if "train" not in splits:
+        raise UserError(f"{data} has no input0/train: give the folder with TASK-bin of prepare_glue.py")
     if args.test and not tests:
         raise UserError(f"--test: {data} has no test set")
     flags = Flags.of(

@@ -92,6 +92,8 @@ def test_a_run_starts_from_a_file_or_not_at_all(tmp_path):
     mine = tmp_path / "mine.pt"  # yet to be saved
     assert asked_for(tmp_path, restore_file=mine) == str(mine)
     (folder / "checkpoint_last.pt").touch()
+    with pytest.raises(FileNotFoundError, match="checkpoint_1_99.pt is not a file"):  # mistyped
+        asked_for(folder, restore_file=folder / "checkpoint_1_99.pt")
     resumed = asked_for(folder, finetune_from_model=tmp_path / "gone.pt")
     assert resumed == str(folder / "checkpoint_last.pt")
 

@@ -45,7 +45,7 @@ def test_without_an_optimizer_a_run_begins_anew_by_intent_alone(corpus, tmp_path
     train(*words)
     assert not train(*words).updates  # has ended
     more = [*words, "--max-update", 5]
-    with pytest.raises(ValueError, match="--finetune-from-model and another folder, .*--reset-optimizer"):
+    with pytest.raises(ValueError, match="--finetune-from-model and another folder"):
         train(*more)
     assert [*train(*more, "--reset-optimizer").losses()] == [1, 2, 3, 4, 5]
 

@@ -25,9 +25,9 @@ MOST_HASHED = 1 << 30  # bytes of each file that a run reads: a second
 # Flags that a resumed run may change, by how they begin: on what it runs, how often to look and to save, and
 # the batch of a step (that of an update is a setting of its own).
 FREE = re.compile(
-    "--(amp|batch-size|bf16|checkpoint-act|continue-once|cpu|data-buffer|ddp|device|distributed|empty-cache"
-    "|finetune-from|find-unused|fp16|keep|log|max-tokens|memory-efficient|no-epoch|no-progress|nprocs|num-workers|offload"
-    "|reset|restore|save|stop-time-hours|tensorboard|update-freq|user-dir|validate|wandb)"
+    "--(batch-size|checkpoint-act|continue-once|cpu|data-buffer|ddp|device|distributed|empty-cache|finetune-from"
+    "|find-unused|keep|log|max-tokens|no-epoch|no-progress|nprocs|num-workers|offload|reset|restore|save"
+    "|stop-time-hours|tensorboard|update-freq|user-dir|validate|wandb)"
 )
 LESS_IS_BETTER = ("loss", "nll_loss", "ppl", "rmse", "mae", "scaled_rmse")
 BEST_BY, MAXIMIZE = "--best-checkpoint-metric", "--maximize-best-checkpoint-metric"
@@ -213,7 +213,8 @@ def check_gpus(flags: Flags, asked: int | None = None) -> None:
     wanted = 1 if "--distributed-init-method" in flags else flags.whole("--distributed-world-size")
     if (seen := torch.cuda.device_count()) < wanted:
         raise UserError(
-            f"PyTorch sees {seen} of {counted(wanted, 'GPU')}: give --cpu, or install its CUDA build"
+            f"PyTorch sees {seen} of {counted(wanted, 'GPU')}: give --gpus N or --cpu, or install its "
+            "CUDA build"
         )
 
 

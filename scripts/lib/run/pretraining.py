@@ -88,11 +88,11 @@ def training_of(corpus: str, words: list[str]) -> Training:
     flags |= Flags.read(CONFIGS / "pretrain" / sub / f"{args.size}.flags")
     least = flags.pop_all("--max-positions").whole("--max-positions", 1)
     flags |= given | user
-    note, start = "", user.value("--restore-file") or LAST
-    is_elsewhere = start != LAST and Path(start).resolve().parent != args.save.resolve()
-    if is_elsewhere and (args.save / LAST).is_file():
+    note = ""
+    if user.value("--restore-file") not in (None, LAST) and (args.save / LAST).is_file():
         note = (
-            f"resumes {args.save / LAST}: --restore-file, and --reset-... beside it, were for the first call"
+            f"resumes {args.save / LAST}: --restore-file, and --reset-... beside it, were for the first "
+            "call; to start from that file again, remove this one"
         )
         flags.pop_all("--restore-file", *(name for name in user if name.startswith("--reset-")))
     updates, _ = flags.whole("--total-num-update"), flags.whole("--max-update")
@@ -125,10 +125,9 @@ def check_data(corpus: str, training: Training) -> None:
         hint = f"prepare all DATA with one dict.txt: prepare_{corpus}.py --dictionary {first.source}"
         first.check(other, hint)
     training.dictionary = folders[0] / DICT_FILE
-    starts = START & training.flags.keys() if user.value("--restore-file") != LAST else set()
-    if (training.args.save / LAST).is_file():  # is resumed; the others are for the first call
-        starts &= {"--restore-file"}
-    for name in starts:
+    # what is resumed has passed
+    resumes = user.value("--restore-file") == LAST or (training.args.save / LAST).is_file()
+    for name in set() if resumes else START & training.flags.keys():
         start = read_checkpoint(Path(user.value(name)))
         check_dictionary(start, training.dictionary, f"prepare DATA with the dict.txt of that of {name}")
     data = [path for folder in folders for path in sorted(folder.iterdir())]

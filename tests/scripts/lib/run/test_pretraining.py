@@ -83,8 +83,8 @@ def test_every_model_and_machine_validates_on_the_same_sentences(script, data, m
 
 
 def test_a_start_is_for_the_first_call(tmp_path):
-    """But for a checkpoint of its own, to which it is set back."""
-    for there, start, kept in ((0, "a.pt", 2), (1, "a.pt", 0), (1, tmp_path / "checkpoint_1_9.pt", 2)):
+    """A rerun would be set back again."""
+    for there, start, kept in ((0, "a.pt", 2), (1, "a.pt", 0), (1, tmp_path / "checkpoint_1_9.pt", 0)):
         if there:
             (tmp_path / "checkpoint_last.pt").touch()
         words = (SMILES, "exlm", "smoke", "d", tmp_path, "--print", "--restore-file", start)
@@ -150,7 +150,9 @@ def test_what_may_change_when_a_run_is_resumed(toy_inputs, tmp_path):
     assert settings["--lr"] == "2e-3" and settings["batch"] == "16"
     for free in (["--updates", 7], ["--log-interval", 5], ["--tokens-per-gpu", 64], ["--no-save"]):
         assert made(*free) == (settings, inputs)
-    assert made("--gpus", 1)[0] == settings
+    assert made("--gpus", 1, "--fp32")[0] == settings
+    for other in (["--gpus", 1], ["--bf16"]):  # the optimizer's state does not fit
+        assert made(*other)[0] != settings
     for other in (["--p", "0.5"], ["--seed", "3"], ["--lr", "1"], ["--k", "2"], ["--batch-size", "32"]):
         assert made(*other)[0] != settings
     for file in ("train.bin", "valid.bin"):  # other tokens of the same lengths
