@@ -74,11 +74,10 @@ def note_the_batches_of_all_workers(original, iterator):
 def resume_after_the_batches_of_all_workers(original, iterator, state):
     position, shards = state.get("iterations_in_epoch", 0), iterator.num_shards
     seen, count = state.get("seen_batches", position * shards), len(iterator.frozen_batches)
-    if state.get("batches", count) != count:  # sizes of batches differ, as by another --max-tokens
+    if position and state.get("batches", count) != count:  # as by another --max-tokens
         before = state["batches"]
-        if position:
-            text = "an epoch had %d batches, and has %d: some samples are repeated, others skipped"
-            logger.warning(text, before, count)
+        text = "an epoch had %d batches, and has %d: some samples are repeated, others skipped"
+        logger.warning(text, before, count)
         seen = seen * count // before
     if seen != position * shards and not iterator.grouped_shuffling:
         position = -(-seen // shards)

@@ -59,13 +59,13 @@ def load_checkpoint(original, cfg, trainer, *args, **kwargs):
     once = getattr(cfg, "continue_once", None)  # settings of a caller's own may lack it
     resumes = cfg.restore_file == "checkpoint_last.pt"
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
-    # A checkpoint in the run's own folder need not exist yet: one command starts and resumes a run.
-    in_folder = resumes or (cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder)
+    # A checkpoint in the run's own folder need not exist yet: one command starts and resumes a run. Once
+    # there is a run, a mistyped name would train anew over it.
+    in_folder = cfg.save_dir and os.path.dirname(os.path.abspath(restored)) == folder
     has_run = PathManager.exists(os.path.join(folder, f"checkpoint_last{trainer.checkpoint_suffix}.pt"))
     first = resumes and not has_run
     for option, path, needed in (
-        # not in a run's folder either, once it has a run: a mistyped name would train anew over it
-        ("--restore-file", restored, not in_folder or (not resumes and has_run)),
+        ("--restore-file", restored, not resumes and (has_run or not in_folder)),
         ("--finetune-from-model", start, start is not None and (first or not resumes)),
         ("--continue-once", once, once is not None and first),
     ):
